@@ -1,0 +1,1 @@
+"""What events cost on a machine. Ranks candidates; never makes one legal or illegal."""

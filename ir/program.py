@@ -1,0 +1,311 @@
+"""The tile program: axes, values and statements, one union each.
+Must not know how a program is realized, priced or measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TypeAlias
+
+from autotune.ir.affine import Affine, Atom, Dim
+from autotune.ir.types import DType, MathPolicy, Op, ReduceOp
+
+Number: TypeAlias = float | int | bool
+
+
+class AxisKind(Enum):
+    """How an axis is walked."""
+
+    PROGRAM = "program"  # a parallel extent: one coordinate a program
+    PROGRAM_TILE = "program_tile"  # a parallel tile: a block of coordinates a program, block size chosen later
+    TILE = "tile"  # a sequential loop over blocks of coordinates, block size chosen later
+    RANGE = "range"  # a sequential loop over single coordinates
+    FULL = "full"  # a whole dimension, or a slice of one, inside a program
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """A named direction of iteration; its coordinates are `start + step·k` for `0 ≤ k < extent`.
+
+    `start` and `step` differ from 0 and 1 only for a RANGE axis. A slice `x[a:b:c]` is a FULL axis of extent
+    `ceil((b-a)/c)` read at the index `a + c·coord`.
+    """
+
+    id: int
+    kind: AxisKind
+    extent: Affine
+    start: Affine = Affine()
+    step: int = 1
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensor:
+    """A tensor parameter. Strides are in elements, None for row-major contiguous."""
+
+    name: str
+    dtype: DType
+    shape: tuple[Affine, ...]
+    strides: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scalar:
+    """A scalar parameter: a run-time argument, never specialised."""
+
+    name: str
+    dtype: DType
+    default: Number | None = None
+
+
+Parameter: TypeAlias = Tensor | Scalar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Indirect:
+    """An index read from memory: the integer value number `value` (one level of indirection)."""
+
+    value: int
+
+
+Index: TypeAlias = Affine | Indirect
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Const:
+    value: Number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalarArgument:
+    """The run-time value of scalar parameter number `parameter`."""
+
+    parameter: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexValue:
+    """An index expression as a number of type i64: `i.index`, `N` in `x / N`, `i.start`."""
+
+    expression: Affine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What tensor parameter number `tensor` held at this place of the program; `fill` where an index leaves it."""
+
+    tensor: int
+    index: tuple[Index, ...]
+    fill: Number = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elementwise:
+    """`op` of values of one element type (bool first for WHERE; any type for CAST), broadcast over missing axes."""
+
+    op: Op
+    args: tuple[int, ...]
+    math: MathPolicy = MathPolicy()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reduce:
+    """Reduction of `body` over `axes`; `init` is a value merged in once; `ordered` keeps ascending order."""
+
+    op: ReduceOp
+    body: int
+    axes: tuple[int, ...]
+    init: int | None = None
+    ordered: bool = False
+    math: MathPolicy = MathPolicy()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reindex:
+    """`value` read with axis `source` renamed to axis `target` of equal extent."""
+
+    value: int
+    source: int
+    target: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carried:
+    """State of the enclosing loop over `axis` at the start of a trip; slot number `slot` of its carries."""
+
+    axis: int
+    slot: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Final:
+    """State number `slot` after the loop over `axis`: its initial value where the loop makes no trip."""
+
+    axis: int
+    slot: int
+
+
+Value: TypeAlias = Const | ScalarArgument | IndexValue | Load | Elementwise | Reduce | Reindex | Carried | Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Let:
+    """Definition of value number `id`: a function of `axes` (ascending axis ids) with elements of `dtype`.
+
+    `line` is the source line it came from, 0 where it has none; it is no part of the program's identity.
+    """
+
+    id: int
+    value: Value
+    dtype: DType
+    axes: tuple[int, ...]
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """Write of `value` to tensor parameter number `tensor`, where `mask` (a bool value) holds if there is one."""
+
+    tensor: int
+    index: tuple[Affine, ...]
+    value: int
+    mask: int | None = None
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carry:
+    """One carried variable: value numbers of its state before the loop and after a trip.
+
+    Inside the loop it is read through `Carried`, after it through `Final`; `axes` are those of the state.
+    """
+
+    initial: int
+    updated: int
+    dtype: DType
+    axes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class For:
+    """A sequential loop over a TILE or RANGE axis."""
+
+    axis: int
+    carries: tuple[Carry, ...]
+    body: Region
+    line: int = 0
+
+
+Statement: TypeAlias = Let | Store | For
+Region: TypeAlias = tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A kernel: parameters, axes and one region that every point of the `parallel` axes executes independently.
+
+    Value and axis numbers are dense and in program order. `dims` names the dimensions that `Dim` refers to; names are
+    for people and no part of the program's identity (`autotune.ir.text.canonical`).
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+    axes: tuple[Axis, ...]
+    parallel: tuple[int, ...]
+    body: Region
+
+    @property
+    def is_bound(self) -> bool:
+        """True once every extent is a number or depends on blocks only."""
+        return not any(isinstance(a, Dim) for axis in self.axes for a in axis.extent.atoms())
+
+    def tensor(self, number: int) -> Tensor:
+        parameter = self.parameters[number]
+        assert isinstance(parameter, Tensor)
+        return parameter
+
+    def lets(self) -> dict[int, Let]:
+        """Every value definition by its number."""
+        return {s.id: s for s in statements(self.body) if isinstance(s, Let)}
+
+    def stored_tensors(self) -> tuple[int, ...]:
+        """Parameter numbers of the outputs, ascending."""
+        return tuple(sorted({s.tensor for s in statements(self.body) if isinstance(s, Store)}))
+
+    def loaded_tensors(self) -> tuple[int, ...]:
+        """Parameter numbers of the tensors read, ascending."""
+        lets = (s.value for s in statements(self.body) if isinstance(s, Let))
+        return tuple(sorted({v.tensor for v in lets if isinstance(v, Load)}))
+
+
+def statements(region: Region) -> Iterator[Statement]:
+    """Every statement of a region in program order, loops before their bodies."""
+    for statement in region:
+        yield statement
+        if isinstance(statement, For):
+            yield from statements(statement.body)
+
+
+def operands(value: Value) -> tuple[int, ...]:
+    """Value numbers that a value reads directly; a loop's state is reached through the loop instead."""
+    match value:
+        case Load(index=index):
+            return tuple(i.value for i in index if isinstance(i, Indirect))
+        case Elementwise(args=args):
+            return args
+        case Reduce(body=body, init=init):
+            return (body,) if init is None else (body, init)
+        case Reindex(value=inner):
+            return (inner,)
+        case _:
+            return ()
+
+
+def bind(program: Program, sizes: Mapping[str, int]) -> Program:
+    """Specialise a program to one shape: every dimension becomes a number.
+
+    Raises: KeyError where `sizes` lacks a dimension of the program.
+    """
+    mapping: dict[Atom, Affine] = {Dim(index=k): Affine(constant=sizes[name]) for k, name in enumerate(program.dims)}
+
+    def index(entry: Index) -> Index:
+        return entry.substitute(mapping) if isinstance(entry, Affine) else entry
+
+    def value(v: Value) -> Value:
+        match v:
+            case IndexValue(expression=expression):
+                return IndexValue(expression=expression.substitute(mapping))
+            case Load():
+                return replace(v, index=tuple(index(i) for i in v.index))
+            case _:
+                return v
+
+    def region(statements: Region) -> Region:
+        return tuple(statement(s) for s in statements)
+
+    def statement(s: Statement) -> Statement:
+        match s:
+            case Let():
+                return replace(s, value=value(s.value))
+            case Store():
+                return replace(s, index=tuple(i.substitute(mapping) for i in s.index))
+            case For():
+                return replace(s, body=region(s.body))
+
+    def parameter(p: Parameter) -> Parameter:
+        if isinstance(p, Scalar):
+            return p
+        return replace(p, shape=tuple(extent.substitute(mapping) for extent in p.shape))
+
+    return Program(
+        name=program.name,
+        dims=program.dims,
+        parameters=tuple(parameter(p) for p in program.parameters),
+        axes=tuple(
+            replace(a, extent=a.extent.substitute(mapping), start=a.start.substitute(mapping)) for a in program.axes
+        ),
+        parallel=program.parallel,
+        body=region(program.body),
+    )

@@ -1,0 +1,1 @@
+"""How a phase may become code: what is legal, what it costs in events, how it is emitted. Prices nothing."""

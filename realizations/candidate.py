@@ -1,0 +1,146 @@
+"""A candidate: one joint realization of a whole program, as data with a hash and a JSON form.
+Must not know what is legal, what anything costs or how it is emitted."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from autotune.ir.serial import Json, from_json, to_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """Block of `block` coordinates along a tile axis, or of programs packed along a parallel axis."""
+
+    axis: int
+    block: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mapping:
+    """The axis that runs across the SIMD lanes of a phase (None: scalar) and how many lanes.
+
+    A parallel axis makes a packet (each lane is its own program); a tile or full axis makes a team inside a program.
+    """
+
+    axis: int | None
+    lanes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inline:
+    """Recomputed, or kept in registers, where it is used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Direct:
+    """A load that reads the tensor at each use."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buffered:
+    """Computed once into private memory whose axes are laid out as named, the last one contiguous."""
+
+    layout: tuple[int, ...]
+
+
+Storage: TypeAlias = Inline | Direct | Buffered
+
+
+class Transfer(Enum):
+    """How a load reaches its private copy, or its lanes."""
+
+    NONE = "none"  # contiguous or broadcast loads straight from the tensor
+    GATHER = "gather"  # one address a lane
+    COPY = "copy"  # vector copy to a buffer of the tensor's own order
+    TRANSPOSE = "transpose"  # copy to a buffer with the lane axis contiguous, transposed in registers
+
+
+class Tail(Enum):
+    """What happens to the coordinates of the vector axis that do not fill a vector."""
+
+    MASK = "mask"
+    SCALAR = "scalar"
+    OVERLAP = "overlap"  # the last vector is shifted back over coordinates already done; pure stores only
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Register block: `factor` consecutive steps along an axis in one unrolled body."""
+
+    axis: int
+    factor: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compute:
+    """Register blocks of a phase, its number of partial chains, and the polynomial of each function it evaluates.
+
+    `variants` names one variant of `realizations/vector_math` for each math operation used, by operation name.
+    """
+
+    blocks: tuple[Block, ...] = ()
+    chains: int = 1
+    variants: tuple[tuple[str, str], ...] = ()
+
+
+class Clones(Enum):
+    """Which copies of the body of a packet are emitted."""
+
+    GENERAL = "general"  # one body for any number of active programs
+    FULL = "full"  # one body that assumes whole blocks, and the general one for the rest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """A sequential reduction split over `parts` programs; 1 is no split."""
+
+    parts: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """Order of the program axes, packets a task takes at a time, and threads."""
+
+    order: tuple[int, ...] = ()
+    grain: int = 1
+    threads: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One joint realization. Maps are tuples sorted by key; keys are phase numbers, `tail` is keyed by nest number.
+
+    Phases that compute no sink of their own (inline values, direct loads) have a storage but no mapping or nest.
+    """
+
+    tiles: tuple[Tile, ...]
+    mapping: tuple[tuple[int, Mapping], ...]
+    storage: tuple[tuple[int, Storage], ...]
+    nests: tuple[tuple[int, int], ...]
+    transfer: tuple[tuple[int, Transfer], ...]
+    compute: tuple[tuple[int, Compute], ...]
+    tail: tuple[tuple[int, Tail], ...]
+    packet: Clones
+    split: Split = Split()
+    schedule: Schedule = Schedule()
+
+    @property
+    def id(self) -> str:
+        """Twelve hexadecimal digits of the content hash."""
+        text = json.dumps(to_json(self), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def to_json(self) -> Json:
+        return to_json(self)
+
+    @staticmethod
+    def from_json(data: Json) -> Candidate:
+        """Raises: MalformedJson."""
+        candidate = from_json(Candidate, data)
+        assert isinstance(candidate, Candidate)
+        return candidate

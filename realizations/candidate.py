@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from autotune.ir.buffer import Tail, Transfer
 from autotune.ir.serial import Json, from_json, to_json
 
 
@@ -49,23 +50,6 @@ class Buffered:
 
 
 Storage: TypeAlias = Inline | Direct | Buffered
-
-
-class Transfer(Enum):
-    """How a load reaches its private copy, or its lanes."""
-
-    NONE = "none"  # contiguous or broadcast loads straight from the tensor
-    GATHER = "gather"  # one address a lane
-    COPY = "copy"  # vector copy to a buffer of the tensor's own order
-    TRANSPOSE = "transpose"  # copy to a buffer with the lane axis contiguous, transposed in registers
-
-
-class Tail(Enum):
-    """What happens to the coordinates of the vector axis that do not fill a vector."""
-
-    MASK = "mask"
-    SCALAR = "scalar"
-    OVERLAP = "overlap"  # the last vector is shifted back over coordinates already done; pure stores only
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,171 @@
+"""The buffer program: private buffers, loop nests over them and the packets that run them, as data.
+Must not know how choices are made or how instructions are written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from autotune.ir.program import Program
+from autotune.ir.types import DType
+
+
+class StorageClass(Enum):
+    """Where a private buffer lives."""
+
+    WORKSPACE = "workspace"  # the worker's workspace, at a planned byte offset
+    REGISTER = "register"  # accessed at fixed places only, so that the emitter keeps it in registers
+
+
+class Tail(Enum):
+    """What happens to the coordinates of the vector axis that do not fill a vector."""
+
+    MASK = "mask"
+    SCALAR = "scalar"
+    OVERLAP = "overlap"  # the last vector is shifted back over coordinates already done; pure stores only
+
+
+class Transfer(Enum):
+    """How lanes reach memory that is not contiguous along the vector axis."""
+
+    NONE = "none"  # contiguous, or the same element for every lane
+    GATHER = "gather"  # one address a lane (a scatter for a store)
+    TRANSPOSE = "transpose"  # contiguous accesses along another blocked axis, transposed in registers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BufferAxis:
+    """One dimension of a buffer; coordinates count from the start of the axis's current block."""
+
+    axis: int
+    extent: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buffer:
+    """Private memory of one packet; the last axis is contiguous. `offset_bytes` is 0 for the register class."""
+
+    id: int
+    dtype: DType
+    axes: tuple[BufferAxis, ...]
+    storage: StorageClass
+    offset_bytes: int = 0
+
+    @property
+    def elements(self) -> int:
+        total = 1
+        for axis in self.axes:
+            total *= axis.extent
+        return total
+
+    @property
+    def size_bytes(self) -> int:
+        return self.elements * self.dtype.size_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreTensor:
+    """Store number `store` of the program (in program order) at every point of the nest."""
+
+    store: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreBuffer:
+    """Write of value number `value` to a buffer at every point of the nest."""
+
+    buffer: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReduceInto:
+    """Reduction value number `value`, finished into a buffer; `chains` independent partial results."""
+
+    buffer: int
+    value: int
+    chains: int
+
+
+Sink: TypeAlias = StoreTensor | StoreBuffer | ReduceInto
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NestLoop:
+    """One loop of a nest: `factor` unrolled steps of `lanes` coordinates a trip; more than one lane on one loop only."""
+
+    axis: int
+    factor: int = 1
+    lanes: int = 1
+
+    @property
+    def step(self) -> int:
+        return self.factor * self.lanes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nest:
+    """Loops, outermost first, around sinks. Loops over reduced axes stand innermost.
+
+    `variants` names the polynomial of each math operation; `transfers` the transfer of each load (by value number),
+    `store_transfers` that of each tensor store (by store number).
+    """
+
+    loops: tuple[NestLoop, ...]
+    sinks: tuple[Sink, ...]
+    tail: Tail
+    variants: tuple[tuple[str, str], ...] = ()
+    transfers: tuple[tuple[int, Transfer], ...] = ()
+    store_transfers: tuple[tuple[int, Transfer], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockLoop:
+    """A sequential loop over blocks of a tile axis, or single coordinates of a range axis."""
+
+    axis: int
+    block: int
+    body: tuple[Step, ...]
+
+
+Step: TypeAlias = Nest | BlockLoop
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Body:
+    """What one packet does. `full` assumes that every block along a parallel axis is whole.
+
+    `materialized` maps value numbers (reductions, buffered values, loop state) to buffers.
+    """
+
+    full: bool
+    buffers: tuple[Buffer, ...]
+    materialized: tuple[tuple[int, int], ...]
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BufferProgram:
+    """A bound program with every choice made.
+
+    `blocks` gives each parallel axis, in program order, the number of coordinates one packet takes along it. Packets
+    are numbered with the last parallel axis fastest. Bodies: the general one, and before it the full one if cloned.
+    """
+
+    program: Program
+    blocks: tuple[tuple[int, int], ...]
+    bodies: tuple[Body, ...]
+    workspace_bytes: int
+
+    def packets_along(self) -> tuple[int, ...]:
+        """Number of packets along each parallel axis."""
+        axes = {a.id: a for a in self.program.axes}
+        return tuple(-(-axes[axis].extent.constant // block) for axis, block in self.blocks)
+
+    @property
+    def packets(self) -> int:
+        total = 1
+        for count in self.packets_along():
+            total *= count
+        return total

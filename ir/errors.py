@@ -1,0 +1,90 @@
+"""What can be wrong with a program, its text or the arguments it is interpreted with.
+Must not know how an error is shown to a user."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class ProgramError(Exception):
+    """Any mistake found at the level of the tile program."""
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class InvalidProgram(ProgramError):
+    """A program breaks a rule of its form; `check` names the rule, `excerpt` shows the marked line of its text."""
+
+    check: str
+    message: str
+    excerpt: str
+
+    def __str__(self) -> str:
+        return f"{self.check}: {self.message}\n{self.excerpt}"
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class UnreadableText(ProgramError):
+    """Program text that the parser cannot read."""
+
+    line: int
+    text: str
+    expected: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: expected {self.expected}, found {self.text!r}"
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class UnboundProgram(ProgramError):
+    """A program whose dimensions are still symbols was to be interpreted."""
+
+    program: str
+    dims: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"program {self.program!r} still has the symbolic dimensions {', '.join(self.dims)}; bind(...) it first"
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class MissingArgument(ProgramError):
+    """A parameter without an argument and without a default."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"no argument for parameter {self.name!r}, which has no default"
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class ArgumentMismatch(ProgramError):
+    """An argument whose shape or element type differs from its parameter's."""
+
+    name: str
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"argument {self.name!r}: expected {self.expected}, found {self.found}"
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class StoreOutside(ProgramError):
+    """A store that its mask does not keep inside the tensor."""
+
+    name: str
+    index: tuple[int, ...]
+    shape: tuple[int, ...]
+    line: int
+
+    def __str__(self) -> str:
+        return f"store to {self.name!r} at {list(self.index)} leaves its shape {list(self.shape)} (line {self.line})"
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class UndefinedIndex(ProgramError):
+    """An index expression that divides by zero."""
+
+    expression: str
+
+    def __str__(self) -> str:
+        return f"the index expression {self.expression} divides by zero"

@@ -1,0 +1,38 @@
+"""The options that several verbs share, each declared once.
+Must not know what a verb does with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+File: TypeAlias = Annotated[
+    Path, typer.Argument(help="Python file with the kernel.", exists=True, dir_okay=False, readable=True)
+]
+CandidateName: TypeAlias = Annotated[
+    str | None,
+    typer.Argument(help="A candidate id or its first digits, or `reference`; the stored winner if left out."),
+]
+KernelName: TypeAlias = Annotated[
+    str | None, typer.Option("--kernel", help="Name of one kernel of the file; all of them if left out.")
+]
+Shapes: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape",
+        help="Sizes, and scalars if any: M=129,N=512. May be repeated; the kernel's workloads if left out.",
+    ),
+]
+TargetName: TypeAlias = Annotated[
+    str, typer.Option("--target", help="simd for this machine, or simd:avx512, simd:avx2, simd:sse2, simd:neon.")
+]
+DatabasePath: TypeAlias = Annotated[
+    Path | None, typer.Option("--db", help="The policy store; the one in the user's data folder if left out.")
+]
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
+Verbose: TypeAlias = Annotated[bool, typer.Option("--verbose", "-v", help="Say more: every trial, every reason.")]
+Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", help="No progress and no tables; errors still show.")]
+
+DEFAULT_TARGET = "simd"

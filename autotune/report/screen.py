@@ -1,0 +1,35 @@
+"""The two consoles: results on standard output, progress and messages on standard error.
+Must not know what is written to them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.table import Table
+
+PLAIN_WIDTH = 120  # of tables that go to a file or a pipe, where no terminal says how wide it is
+
+
+def output() -> Console:
+    """Standard output, for what a verb was asked to print."""
+    return _console(sys.stdout)
+
+
+def messages() -> Console:
+    """Standard error, for progress, warnings and errors."""
+    return _console(sys.stderr)
+
+
+def table(title: str, *columns: str, numbers: tuple[str, ...] = ()) -> Table:
+    """An empty table of the house form; columns named in `numbers` align right."""
+    made = Table(title=title, title_justify="left", title_style="bold", header_style="", box=None, pad_edge=False)
+    for column in columns:
+        made.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
+    return made
+
+
+def _console(stream: TextIO) -> Console:
+    options: dict[str, Any] = {} if stream.isatty() else {"width": PLAIN_WIDTH}
+    return Console(file=stream, highlight=False, markup=False, emoji=False, soft_wrap=False, **options)

@@ -1,0 +1,58 @@
+"""What texts for sizes and durations mean, and what is said about the wrong ones."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotune.cli.amounts import format_shape, parse_budget, parse_shape
+from autotune.cli.errors import BadBudget, BadShape
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("60s", 60.0), ("10m", 600.0), ("1.5h", 5400.0), ("500ms", 0.5), ("90", 90.0), (" 2s ", 2.0)],
+)
+def test_a_budget_is_a_number_and_a_unit(text: str, seconds: float) -> None:
+    assert parse_budget(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-1s", "0s", "10 min", "5d", "1e3", "s"])
+def test_a_bad_budget_says_what_to_write(text: str) -> None:
+    with pytest.raises(BadBudget) as caught:
+        parse_budget(text)
+    assert "expected a positive duration" in str(caught.value)
+    assert "write --budget 60s" in str(caught.value)
+
+
+def test_a_shape_has_whole_sizes_and_scalars() -> None:
+    shape = parse_shape("M=129, N=512,scale=0.125")
+    assert shape == {"M": 129, "N": 512, "scale": 0.125}
+    assert isinstance(shape["M"], int) and isinstance(shape["scale"], float)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "'' is not NAME=NUMBER"),
+        ("M", "'M' is not NAME=NUMBER"),
+        ("M=129,,N=1", "'' is not NAME=NUMBER"),
+        ("129x512", "'129x512' is not NAME=NUMBER"),
+        ("M=many", "'many' is not a number"),
+        ("M=1,M=2", "M is given twice"),
+        ("scale=nan", "'nan' is not a finite number"),
+    ],
+)
+def test_a_bad_shape_says_what_is_wrong_and_what_to_write(text: str, problem: str) -> None:
+    with pytest.raises(BadShape) as caught:
+        parse_shape(text)
+    assert problem in str(caught.value)
+    assert "write --shape M=129,N=512" in str(caught.value)
+
+
+@given(
+    st.dictionaries(st.from_regex(r"[A-Za-z]\w{0,5}", fullmatch=True).filter(str.isascii), st.integers(0), min_size=1)
+)
+def test_a_shape_round_trips_through_its_text(shape: dict[str, int]) -> None:
+    assert parse_shape(format_shape(dict(shape))) == shape

@@ -1,0 +1,200 @@
+"""Which candidate of an enumerated set to measure next: an optuna sampler over rows of a choice matrix.
+Must not know how candidates are compiled, checked or timed, nor what their choices mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import optuna
+from numpy.typing import NDArray
+from optuna.distributions import BaseDistribution, CategoricalDistribution
+from optuna.samplers import BaseSampler
+from optuna.study import Study
+from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
+
+from autotune.search.encode import ChoiceMatrix
+from autotune.search.process import ChoiceProcess
+from autotune.store.records import PickReason
+
+CONFIDENCE = 2.0  # κ of the lower confidence bound
+AUDIT_SHARE = 0.05
+LIKED = 1000  # candidates of the model whose median pair sets the distance scale
+
+
+class SpaceExhausted(RuntimeError):
+    """Every candidate of the set has been picked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pick:
+    """A candidate to compile and measure next, by its row in the search set."""
+
+    row: int
+    reason: PickReason
+
+
+class EnumeratedSampler(BaseSampler):
+    """Lowest confidence bound of `model time · exp(Gaussian process on the log residual)` over the whole set.
+
+    Pick n depends on the seed, n and the trials before it only. Running and waiting trials count as zero residuals,
+    failed ones are never picked again and teach nothing.
+    Units: `prior_ns` and the values of the study are nanoseconds; only their ratios matter.
+    """
+
+    def __init__(
+        self, matrix: ChoiceMatrix, prior_ns: NDArray[np.float64], origin: NDArray[np.int64], *, seed: int
+    ) -> None:
+        self.matrix = matrix
+        self._log_prior = np.log(prior_ns)
+        self._seed = seed
+        self._process = ChoiceProcess(matrix, np.argsort(prior_ns, kind="stable")[:LIKED])
+        uniform = np.flatnonzero(origin == 1)
+        self._audited = uniform if len(uniform) else np.arange(len(matrix))
+        self._space = {p.name: CategoricalDistribution(p.levels) for p in matrix.parameters}
+        self._rows: dict[int, int] = {}
+        self._reasons: dict[int, PickReason] = {}
+
+    @property
+    def space(self) -> dict[str, CategoricalDistribution]:
+        """Every parameter of the set; the same for the whole study."""
+        return self._space
+
+    def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        return dict(self._space)
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """The active parameters of the next candidate; nothing where the trial's parameters are fixed already.
+
+        Raises: SpaceExhausted.
+        """
+        if _fixed(trial):
+            return {}
+        others = [t for t in study.get_trials(deepcopy=False) if t.number != trial.number]
+        pick = self.pick(others, trial.number)
+        self._reasons[trial.number] = pick.reason
+        return dict(self.matrix.choices(pick.row))
+
+    def sample_independent(
+        self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        raise RuntimeError(
+            f"{param_name} is not a choice of trial {trial.number}: every trial takes all its choices from one "
+            "candidate of the enumerated set"
+        )
+
+    def reason(self, number: int) -> PickReason:
+        """Why trial `number` was picked: AUDIT or ACQUISITION.
+
+        Raises: KeyError for a trial that this sampler did not pick.
+        """
+        return self._reasons[number]
+
+    def row_of(self, trial: FrozenTrial) -> int:
+        """The candidate of a trial, by its row."""
+        row = self._rows.get(trial.number)
+        if row is None:
+            row = self._rows[trial.number] = self.matrix.row(_fixed(trial) or trial.params)
+        return row
+
+    def pick(self, trials: Sequence[FrozenTrial], number: int) -> Pick:
+        """The candidate of trial `number`, given every other trial of the study.
+
+        Raises: SpaceExhausted.
+        """
+        rows = [self.row_of(trial) for trial in trials]
+        free = np.ones(len(self.matrix), bool)
+        free[rows] = False
+        if not free.any():
+            raise SpaceExhausted(f"all {len(self.matrix)} candidates of the set have been picked")
+        random = np.random.default_rng((self._seed, number))
+        if random.random() < AUDIT_SHARE:
+            pool = self._audited[free[self._audited]]
+            if len(pool):
+                return Pick(row=int(random.choice(pool)), reason=PickReason.AUDIT)
+        bound = np.where(free, self._bound(trials, rows), np.inf)
+        return Pick(row=int(np.argmin(bound)), reason=PickReason.ACQUISITION)
+
+    def _bound(self, trials: Sequence[FrozenTrial], rows: list[int]) -> NDArray[np.float64]:
+        known = [(t, row) for t, row in zip(trials, rows, strict=True) if t.state is not TrialState.FAIL]
+        residuals = (
+            np.array([np.log(t.values[0]) if t.state is TrialState.COMPLETE else np.nan for t, _ in known])
+            - self._log_prior[[row for _, row in known]]
+        )
+        finished = ~np.isnan(residuals)
+        offset = float(np.median(residuals[finished])) if finished.any() else 0.0
+        self._process.observe([row for _, row in known])
+        mean, deviation = self._process.posterior(np.where(finished, residuals - offset, 0.0))
+        return self._log_prior + mean - CONFIDENCE * deviation
+
+
+def _fixed(trial: FrozenTrial) -> dict[str, Any]:
+    fixed: dict[str, Any] = trial.system_attrs.get("fixed_params", {})
+    return fixed
+
+
+class PickStudy:
+    """An in-memory optuna study of picks: `ask` for a candidate, `tell` its time or its failure."""
+
+    def __init__(self, sampler: EnumeratedSampler, seeds: Iterable[Pick] = ()) -> None:
+        """`seeds`: what to pick first, in order, leaving out what was picked already."""
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self._sampler = sampler
+        self.study = optuna.create_study(direction="minimize", sampler=sampler)
+        self._seeds = list(seeds)
+        self._picked: set[int] = set()
+        self._running: dict[int, Trial] = {}
+
+    @property
+    def exhausted(self) -> bool:
+        return len(self._picked) == len(self._sampler.matrix)
+
+    def restore(self, row: int, value_ns: float | None) -> None:
+        """Add a pick whose outcome is known already: its time, or None for a failure."""
+        choices = self._sampler.matrix.choices(row)
+        trial = create_trial(
+            state=TrialState.FAIL if value_ns is None else TrialState.COMPLETE,
+            value=value_ns,
+            params=choices,
+            distributions={name: self._sampler.space[name] for name in choices},
+        )
+        self.study.add_trial(trial)
+        self._picked.add(row)
+
+    def ask(self) -> Pick:
+        """The next candidate; it counts as in flight until told.
+
+        Raises: SpaceExhausted.
+        """
+        if self.exhausted:
+            raise SpaceExhausted(f"all {len(self._picked)} candidates of the set have been picked")
+        seed = self._next_seed()
+        if seed is not None:
+            self.study.enqueue_trial(self._sampler.matrix.choices(seed.row))
+        trial = self.study.ask()
+        choices = trial.relative_params if seed is None else self._sampler.matrix.choices(seed.row)
+        for name in choices:
+            trial.suggest_categorical(name, self._sampler.space[name].choices)
+        pick = seed or Pick(row=self._sampler.matrix.row(choices), reason=self._sampler.reason(trial.number))
+        self._picked.add(pick.row)
+        self._running[pick.row] = trial
+        return pick
+
+    def tell(self, row: int, value_ns: float | None) -> None:
+        """The time of an asked candidate, or None for a failure."""
+        trial = self._running.pop(row)
+        if value_ns is None:
+            self.study.tell(trial, state=TrialState.FAIL)
+        else:
+            self.study.tell(trial, value_ns)
+
+    def _next_seed(self) -> Pick | None:
+        while self._seeds:
+            seed = self._seeds.pop(0)
+            if seed.row not in self._picked:
+                return seed
+        return None

@@ -1,0 +1,210 @@
+"""What a measurement is valid for: every field that must agree, next to the hash of them all.
+Must not know measurements, candidates or how a kernel is written."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from importlib.metadata import version
+
+from autotune.ir.program import Program, Tensor
+from autotune.ir.serial import Json, from_json, to_json
+from autotune.ir.types import DType
+from autotune.realizations.target import Target
+
+CODE_GENERATION_VERSION = 1  # raised whenever one candidate would become other machine code
+SPACE_VERSION = 1  # raised whenever the choices of a candidate change their meaning
+
+
+class StrideClass(Enum):
+    """How the tensors of a call are laid out."""
+
+    CONTIGUOUS = "contiguous"
+
+
+class AlignmentClass(Enum):
+    """What the addresses of the tensors are multiples of when a kernel is measured.
+
+    Emitted code asks for element alignment only, so a policy measured on whole lines also serves other addresses,
+    only slower.
+    """
+
+    LINE = "64 bytes"
+
+
+class CacheMode(Enum):
+    """Where the tensors are when a timed call starts."""
+
+    HOT = "hot"
+    COLD = "cold"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Isa:
+    """The instruction set and the machine behind it.
+
+    Units: `_bytes`.
+    """
+
+    name: str
+    triple: str
+    cpu: str
+    features: str
+    vector_bytes: int
+    l1_bytes: int
+    l2_bytes: int
+    l3_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolchain:
+    """What turned candidates into machine code."""
+
+    llvm: str
+    llvmlite: str
+    code_generation: int = CODE_GENERATION_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadKey:
+    """All that decides how fast a candidate runs; two measurements compare only where every field agrees.
+
+    `kernel` is the fingerprint of the program with symbolic dimensions, `shape` its dimensions in order, `dtypes`
+    those of its parameters in order.
+    """
+
+    kernel: str
+    shape: tuple[int, ...]
+    dtypes: tuple[DType, ...]
+    strides: StrideClass = StrideClass.CONTIGUOUS
+    alignment: AlignmentClass = AlignmentClass.LINE
+    cache: CacheMode = CacheMode.HOT
+    threads: int = 1
+    isa: Isa
+    toolchain: Toolchain
+    space: int = SPACE_VERSION
+
+    @property
+    def id(self) -> str:
+        """SHA-256 of all fields, in hexadecimal."""
+        text = json.dumps(to_json(self), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def to_json(self) -> Json:
+        return to_json(self)
+
+    @staticmethod
+    def from_json(data: Json) -> WorkloadKey:
+        """Raises: MalformedJson."""
+        key = from_json(WorkloadKey, data)
+        assert isinstance(key, WorkloadKey)
+        return key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """A key with the names people use for it; the names are no part of its identity."""
+
+    key: WorkloadKey
+    kernel_name: str
+    dims: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """`softmax:M=129,N=512`."""
+        sizes = ",".join(f"{name}={size}" for name, size in zip(self.dims, self.key.shape, strict=True))
+        return f"{self.kernel_name}:{sizes}" if sizes else self.kernel_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One key field in which a stored record departs from what was asked for."""
+
+    field: str
+    wanted: str
+    stored: str
+
+    def __str__(self) -> str:
+        return f"{self.field} is {self.wanted} here, {self.stored} in the record"
+
+
+def isa_of(target: Target) -> Isa:
+    """The part of a target that decides speed; budgets and other policies of the target are left out."""
+    return Isa(**{f.name: getattr(target, f.name) for f in dataclasses.fields(Isa)})
+
+
+@cache
+def current_toolchain() -> Toolchain:
+    """Versions of what would compile a candidate in this process."""
+    from autotune.jit import llvm_version  # the first use of a store must not load LLVM before it is needed
+
+    return Toolchain(llvm=llvm_version(), llvmlite=version("llvmlite"))
+
+
+def dtypes_of(program: Program) -> tuple[DType, ...]:
+    """Element types of the parameters in order."""
+    return tuple(parameter.dtype for parameter in program.parameters)
+
+
+def workload_key(
+    *,
+    kernel: str,
+    program: Program,
+    sizes: Mapping[str, int],
+    target: Target,
+    toolchain: Toolchain,
+    cache: CacheMode = CacheMode.HOT,
+    threads: int = 1,
+) -> WorkloadKey:
+    """The key of a program at one shape on one target; `kernel` is the program's fingerprint.
+
+    Raises: KeyError where `sizes` lacks a dimension.
+    """
+    assert all(p.strides is None for p in program.parameters if isinstance(p, Tensor))
+    return WorkloadKey(
+        kernel=kernel,
+        shape=tuple(int(sizes[name]) for name in program.dims),
+        dtypes=dtypes_of(program),
+        cache=cache,
+        threads=threads,
+        isa=isa_of(target),
+        toolchain=toolchain,
+    )
+
+
+def differences(wanted: WorkloadKey, stored: WorkloadKey) -> tuple[Difference, ...]:
+    """The fields in which two keys depart from each other, parts of the machine and the toolchain one by one."""
+    left, right = _flat(wanted), _flat(stored)
+    return tuple(
+        Difference(field=name, wanted=_shown(left[name]), stored=_shown(right[name]))
+        for name in left
+        if left[name] != right[name]
+    )
+
+
+def _flat(key: WorkloadKey) -> dict[str, object]:
+    fields: dict[str, object] = {}
+    for f in dataclasses.fields(key):
+        value = getattr(key, f.name)
+        if isinstance(value, Isa | Toolchain):
+            fields |= {f"{f.name}.{part.name}": getattr(value, part.name) for part in dataclasses.fields(value)}
+        else:
+            fields[f.name] = value
+    return fields
+
+
+def _shown(value: object) -> str:
+    match value:
+        case Enum():
+            return str(value.value)
+        case tuple():
+            return "(" + ", ".join(_shown(item) for item in value) + ")"
+        case str() if len(value) > 40:
+            return value[:37] + "..."
+        case _:
+            return str(value)

@@ -65,8 +65,22 @@ class Builder(ABC):
     Index arithmetic is on one-lane I64 vectors and is address arithmetic: it is counted apart.
     """
 
+    workspace: Pointer  # bytes, handed out in views
+    first: Vector  # one-lane I64: the packets to run are first .. last-1
+    last: Vector
+    instructions: int  # builder instructions written so far
+
     def __init__(self, target: Target) -> None:
         self.target = target
+
+    # ---- entry --------------------------------------------------------------------------------------------------
+    @abstractmethod
+    def argument_pointer(self, slot: int, dtype: DType) -> Pointer:
+        """The tensor whose address is in 64-bit slot number `slot` of the arguments."""
+
+    @abstractmethod
+    def argument_scalar(self, slot: int, dtype: DType) -> Vector:
+        """The scalar in slot number `slot`, as bits in the low bytes; an extent or stride is an I64."""
 
     # ---- values -------------------------------------------------------------------------------------------------
     @abstractmethod
@@ -168,7 +182,10 @@ class Builder(ABC):
 
     @abstractmethod
     def table(self, entries: Sequence[float], index: Vector) -> Vector:
-        """F32 entries picked by the low bits of an I32 vector; only on targets with `has_table_permute`."""
+        """Entries picked by the low bits of the index lanes; only on targets with `has_table_permute`.
+
+        Shapes: one or two registers of entries: 16 or 32 (F32) by an I32 index, 8 or 16 (F64) by an I64 index.
+        """
 
     @abstractmethod
     def bit_and(self, a: Vector, b: Vector) -> Vector: ...
@@ -297,7 +314,7 @@ class Builder(ABC):
     def repair(self, lanes: Vector, value: Vector, call: str, argument: Vector) -> Vector:
         """`value` with the lanes of the mask replaced by `call(argument lane)`, skipped by one branch if none is set.
 
-        `call` is one of the target-independent libm functions listed in `realizations/llvm.py`; a scalar path.
+        `call` is a libm function of one argument of `value`'s type named in `targets.ALLOWED_CALLS`; a scalar path.
         """
 
     # ---- derived ------------------------------------------------------------------------------------------------

@@ -27,7 +27,10 @@ class Target:
     has_gather: bool
     has_scatter: bool
     has_scalef: bool  # x·2^⌊n⌋ in one instruction
-    has_table_permute: bool  # 16 single-precision entries selected by a vector of indices
+    has_table_permute: bool  # 16 or 32 single-precision entries selected by a vector of indices
+    has_mask_registers: bool = False  # comparisons give bits in registers of their own
+    has_round: bool = True  # floor, ceil and rint in one instruction
+    tune: str = ""  # CPU whose timings guide scheduling, no instruction of its own
     l1_bytes: int = 32 * 1024
     l2_bytes: int = 1024 * 1024
     l3_bytes: int = 32 * 1024 * 1024

@@ -183,7 +183,9 @@ def compile_module(text: str, target: Target) -> CompiledObject:
 def _check(summary: ObjectSummary) -> None:
     foreign = sorted(set(summary.undefined) - ALLOWED_CALLS)
     if foreign:
-        raise ObjectRefusedError(f"the object calls {', '.join(foreign)}; only {', '.join(sorted(ALLOWED_CALLS))} may be")
+        raise ObjectRefusedError(
+            f"the object calls {', '.join(foreign)}; only {', '.join(sorted(ALLOWED_CALLS))} may be"
+        )
     if summary.writable_sections:
         raise ObjectRefusedError(f"the object has writable data: {', '.join(summary.writable_sections)}")
 

@@ -52,9 +52,7 @@ def summarize(data: bytes) -> ObjectSummary:
     )
 
 
-def _collect(
-    data: bytes, offset: int, length: int, strings_at: int, defined: list[str], undefined: list[str]
-) -> None:
+def _collect(data: bytes, offset: int, length: int, strings_at: int, defined: list[str], undefined: list[str]) -> None:
     for at in range(offset + _SYMBOL.size, offset + length, _SYMBOL.size):
         name_offset, info, _, section, _, _ = _SYMBOL.unpack_from(data, at)
         if info >> 4 != _BIND_LOCAL and name_offset:

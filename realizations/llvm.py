@@ -202,9 +202,7 @@ class LlvmBuilder(LlvmValues):
         )
 
     def slot(self, dtype: DType, elements: int, align_bytes: int) -> Pointer:
-        name = self._out.prologue_value(
-            f"alloca [{elements} x {text.memory_text(dtype, 1)}], align {align_bytes}"
-        )
+        name = self._out.prologue_value(f"alloca [{elements} x {text.memory_text(dtype, 1)}], align {align_bytes}")
         return Pointer(dtype, Space.REGISTER, name)
 
     def view(self, workspace: Pointer, offset_bytes: int, dtype: DType) -> Pointer:

@@ -62,6 +62,7 @@ class LlvmValues(Builder, ABC):
 
     # ---- values -------------------------------------------------------------------------------------------------
     def constant(self, dtype: DType, value: Number, lanes: int = 1) -> Vector:
+        value = bool(value) if dtype is DType.BOOL else value
         written = text.element_literal(dtype, value)
         key = (dtype, written, lanes)
         if (found := self._constants.get(key)) is None:
@@ -83,9 +84,7 @@ class LlvmValues(Builder, ABC):
 
     def _splat(self, scalar: Vector, lanes: int) -> Vector:
         wide = text.type_text(scalar.dtype, lanes)
-        one = self._out.value(
-            f"insertelement {wide} poison, {text.type_text(scalar.dtype, 1)} {scalar.handle}, i64 0"
-        )
+        one = self._out.value(f"insertelement {wide} poison, {text.type_text(scalar.dtype, 1)} {scalar.handle}, i64 0")
         return self._new(
             scalar.dtype, lanes, f"shufflevector {wide} {one}, {wide} poison, <{lanes} x i32> zeroinitializer"
         )

@@ -81,7 +81,9 @@ class UnknownTargetError(ValueError):
 
     def __init__(self, given: str) -> None:
         names = ", ".join(TARGET_NAMES)
-        super().__init__(f"unknown target {given!r}: write simd for this machine, or simd:NAME with NAME one of {names}")
+        super().__init__(
+            f"unknown target {given!r}: write simd for this machine, or simd:NAME with NAME one of {names}"
+        )
 
 
 def named_target(name: str) -> Target:

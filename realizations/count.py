@@ -1,0 +1,329 @@
+"""The vector builder that counts events instead of writing instructions; called for thousands of candidates.
+Must not know what an event costs, nor programs, nests or candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from autotune.ir.program import Number
+from autotune.ir.types import DType
+from autotune.realizations.builder import Body, Pointer, Space, Vector
+from autotune.realizations.count_values import ALU, MASK, SHUFFLE, CountingValues, Scalar
+from autotune.realizations.events import Event, Events
+from autotune.realizations.facts import gathers, known_trips, mask_lane_type, scatters
+from autotune.realizations.target import Target
+from autotune.realizations.targets import ALLOWED_CALLS
+
+_VECTOR_LOAD, _VECTOR_STORE = int(Event.VECTOR_LOAD), int(Event.VECTOR_STORE)
+_MASKED_LOAD, _MASKED_STORE = int(Event.MASKED_LOAD), int(Event.MASKED_STORE)
+_SCALAR_LOAD, _SCALAR_STORE = int(Event.SCALAR_LOAD), int(Event.SCALAR_STORE)
+_GATHER_LANE, _SCATTER_LANE = int(Event.GATHER_LANE), int(Event.SCATTER_LANE)
+_ADDRESS, _LOOP, _BRANCH, _CALL = int(Event.ADDRESS), int(Event.LOOP), int(Event.BRANCH), int(Event.CALL)
+_DIVISION_STEPS = 4  # multiply high, shift and corrections by a constant that is no power of two
+
+
+class CountingBuilder(CountingValues):
+    """Counts what LlvmBuilder's code would issue: once for the text, and weighted by trips and probabilities.
+
+    A loop's body runs once, with its weight. Slots cost nothing. Index arithmetic and splats are charged where their
+    operands were made, since LLVM hoists them there, and only once.
+    """
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self.workspace = Pointer(DType.I8, Space.WORKSPACE, None)
+        self.first = self._scalar(DType.I64)
+        self.last = self._scalar(DType.I64)
+        self._arguments: dict[tuple[int, DType, bool], Pointer | Vector] = {}
+        self._indices: dict[tuple[object, ...], Vector] = {}
+
+    def events(self) -> Events:
+        """Expected events of one call of the entry over one packet, as weighted by the trips given."""
+        return Events(tuple(self._dynamic))
+
+    def static_events(self) -> Events:
+        """Events in the text, each once."""
+        return Events(tuple(self._static))
+
+    def argument_pointer(self, slot: int, dtype: DType) -> Pointer:
+        key = (slot, dtype, True)
+        if key not in self._arguments:
+            self._arguments[key] = Pointer(dtype, Space.TENSOR, None)
+            self._put_at(0, _SCALAR_LOAD, 1)
+            self.instructions += 1
+        pointer = self._arguments[key]
+        assert isinstance(pointer, Pointer)
+        return pointer
+
+    def argument_scalar(self, slot: int, dtype: DType) -> Vector:
+        key = (slot, dtype, False)
+        if key not in self._arguments:
+            self._arguments[key] = Vector(dtype, 1, Scalar(0, True))
+            self._put_at(0, _SCALAR_LOAD, 1)
+            self.instructions += 1
+        scalar = self._arguments[key]
+        assert isinstance(scalar, Vector)
+        return scalar
+
+    # ---- memory -------------------------------------------------------------------------------------------------
+    def load(
+        self,
+        base: Pointer,
+        index: Vector,
+        lanes: int,
+        *,
+        mask: Vector | None = None,
+        fill: Number = 0,
+        align_bytes: int | None = None,
+    ) -> Vector:
+        self.instructions += 1
+        dtype = base.dtype
+        everywhere = mask is None or mask.constant is True
+        if base.space is Space.REGISTER:
+            return self._scalar(dtype) if lanes == 1 else self._result(dtype, lanes)
+        if lanes == 1:
+            self._put(_SCALAR_LOAD, 1)
+            if not everywhere:
+                self._put(_BRANCH, 1)
+            return Vector(dtype, 1, Scalar(len(self._weights) - 1, everywhere and dtype is not DType.BOOL))
+        result = self._result(dtype, lanes)
+        registers = self._memory_registers(dtype, lanes)
+        if everywhere:
+            self._put(_VECTOR_LOAD, registers)
+        elif self.target.masks(dtype):
+            self._put(_MASKED_LOAD, registers)
+            if fill and not self.target.has_mask_registers:
+                self._put(ALU, registers)
+        else:
+            self._put(_SCALAR_LOAD, lanes)
+            self._put(_BRANCH, lanes)
+            self._put(SHUFFLE, lanes)
+        if dtype is DType.BOOL:
+            self._put(ALU, registers if self.target.has_mask_registers else 2 * registers)
+        return result
+
+    def _memory_registers(self, dtype: DType, lanes: int) -> int:
+        return max(1, -(-lanes * dtype.size_bytes // self.target.vector_bytes))
+
+    def store(
+        self,
+        base: Pointer,
+        index: Vector,
+        value: Vector,
+        *,
+        mask: Vector | None = None,
+        align_bytes: int | None = None,
+    ) -> None:
+        self.instructions += 1
+        dtype, lanes = value.dtype, value.lanes
+        everywhere = mask is None or mask.constant is True
+        if base.space is Space.REGISTER:
+            return
+        if lanes == 1:
+            self._put(_SCALAR_STORE, 1)
+            if not everywhere:
+                self._put(_BRANCH, 1)
+            return
+        registers = self._memory_registers(dtype, lanes)
+        if dtype is DType.BOOL:
+            self._put(ALU, registers)
+        if everywhere:
+            self._put(_VECTOR_STORE, registers)
+        elif self.target.masks(dtype):
+            self._put(_MASKED_STORE, registers)
+        else:
+            self._put(_SCALAR_STORE, lanes)
+            self._put(_BRANCH, lanes)
+            self._put(SHUFFLE, lanes)
+
+    def gather(self, base: Pointer, indices: Vector, *, mask: Vector | None = None, fill: Number = 0) -> Vector:
+        lanes, dtype = indices.lanes, base.dtype
+        if lanes == 1:
+            return self.load(base, indices, 1, mask=mask, fill=fill)
+        self.instructions += 1
+        everywhere = mask is None or mask.constant is True
+        if gathers(self.target, dtype):
+            pieces = self._pieces(indices, dtype)
+            self._put(_GATHER_LANE, lanes)
+            self._put(MASK, pieces)
+            self._put(SHUFFLE, pieces - self._memory_registers(dtype, lanes))
+        else:
+            self.instructions += 2 * lanes - 1
+            self._put(_SCALAR_LOAD, lanes)
+            self._put(SHUFFLE, 2 * lanes - 2)
+            if not everywhere:
+                self._put(_BRANCH, lanes)
+        return self._result(dtype, lanes)
+
+    def _pieces(self, indices: Vector, dtype: DType) -> int:
+        """Gather or scatter instructions: as many as the wider of indices and elements needs registers."""
+        size = max(indices.dtype.size_bytes, dtype.size_bytes)
+        return max(1, -(-indices.lanes * size // self.target.vector_bytes))
+
+    def scatter(self, base: Pointer, indices: Vector, value: Vector, *, mask: Vector | None = None) -> None:
+        lanes = indices.lanes
+        if lanes == 1:
+            self.store(base, indices, value, mask=mask)
+            return
+        self.instructions += 1
+        everywhere = mask is None or mask.constant is True
+        if scatters(self.target, base.dtype):
+            pieces = self._pieces(indices, base.dtype)
+            self._put(_SCATTER_LANE, lanes)
+            self._put(MASK, pieces)
+            self._put(SHUFFLE, pieces - self._memory_registers(base.dtype, lanes))
+        else:
+            self._put(_SCALAR_STORE, lanes)
+            self._put(SHUFFLE, 2 * lanes - 2)
+            if not everywhere:
+                self._put(_BRANCH, lanes)
+
+    def slot(self, dtype: DType, elements: int, align_bytes: int) -> Pointer:
+        return Pointer(dtype, Space.REGISTER, None)
+
+    def view(self, workspace: Pointer, offset_bytes: int, dtype: DType) -> Pointer:
+        return Pointer(dtype, Space.WORKSPACE, None)
+
+    # ---- index arithmetic ---------------------------------------------------------------------------------------
+    def index(self, value: int) -> Vector:
+        return self.constant(DType.I64, value)
+
+    def _index(self, operation: str, a: Vector, b: Vector, steps: int = 1) -> Vector:
+        """Charged at the depth of the deeper operand, once for equal operands."""
+        key = (operation, a.handle, b.handle)
+        if (found := self._indices.get(key)) is not None:
+            return found
+        depth = max(a.handle.depth, b.handle.depth)  # type: ignore[attr-defined]
+        self.instructions += 1
+        if steps:
+            self._put_at(depth, _ADDRESS, steps)
+        self._indices[key] = made = Vector(DType.I64, 1, Scalar(depth, False))
+        return made
+
+    def index_add(self, a: Vector, b: Vector) -> Vector:
+        if a.constant is not None and b.constant is not None:
+            return self.index(int(a.constant) + int(b.constant))
+        if a.constant == 0:
+            return b
+        if b.constant == 0:
+            return a
+        folded = a.constant is not None or b.constant is not None
+        return self._index("add", a, b, 0 if folded else 1)
+
+    def index_scale(self, a: Vector, factor: int) -> Vector:
+        if a.constant is not None or factor == 0:
+            return self.index(int(a.constant or 0) * factor)
+        return a if factor == 1 else self._index("scale", a, self.index(factor))
+
+    def index_floordiv(self, a: Vector, divisor: int) -> Vector:
+        if a.constant is not None:
+            return self.index(int(a.constant) // divisor)
+        return a if divisor == 1 else self._index("div", a, self.index(divisor), _division_steps(divisor))
+
+    def index_mod(self, a: Vector, divisor: int) -> Vector:
+        if a.constant is not None or divisor == 1:
+            return self.index(int(a.constant or 0) % divisor)
+        return self._index("mod", a, self.index(divisor), _division_steps(divisor))
+
+    def index_min(self, a: Vector, b: Vector) -> Vector:
+        if a.constant is not None and b.constant is not None:
+            return self.index(min(int(a.constant), int(b.constant)))
+        return self._index("min", a, b, 2)
+
+    def index_max(self, a: Vector, b: Vector) -> Vector:
+        if a.constant is not None and b.constant is not None:
+            return self.index(max(int(a.constant), int(b.constant)))
+        return self._index("max", a, b, 2)
+
+    def first_lanes(self, count: Vector, lanes: int) -> Vector:
+        if count.constant is not None:
+            live = int(count.constant)
+            if live <= 0 or live >= lanes:
+                return self.constant(DType.BOOL, live >= lanes, lanes)
+            return self._mask(lanes, 1)
+        key = ("first", count.handle, lanes)
+        if (found := self._indices.get(key)) is None:
+            depth: int = count.handle.depth  # type: ignore[attr-defined]
+            registers = self.target.registers(mask_lane_type(self.target, lanes), lanes)
+            self.instructions += 4
+            self._put_at(depth, _ADDRESS, 4)
+            self._put_at(depth, SHUFFLE, 1)
+            self._put_at(depth, ALU, registers)
+            self._indices[key] = found = self._mask(lanes, registers)
+        return found
+
+    # ---- control ------------------------------------------------------------------------------------------------
+    def loop(
+        self,
+        start: Vector,
+        stop: Vector,
+        step: int,
+        carried: tuple[Vector, ...],
+        body: Body,
+        *,
+        trips: float | None = None,
+    ) -> tuple[Vector, ...]:
+        known = known_trips(start, stop, step)
+        if known == 0:
+            return carried
+        if known == 1:
+            return body(start, carried)
+        expected = known if known is not None else trips
+        assert expected is not None, "a loop whose bounds are not constants needs its expected trips"
+        self.instructions += 1
+        if known is None:
+            self._put(_BRANCH, 1)
+        weight = self._weight
+        self._weight = weight * expected
+        self._weights.append(self._weight)
+        self._put(_LOOP, 1)
+        results = body(self._scalar(DType.I64), self._renamed(carried))
+        self._weights.pop()
+        self._weight = weight
+        return self._renamed(results)
+
+    def _renamed(self, values: tuple[Vector, ...]) -> tuple[Vector, ...]:
+        """The same values as made at this depth."""
+        return tuple([self._scalar(value.dtype) if value.lanes == 1 else self._again(value) for value in values])
+
+    def branch(
+        self,
+        condition: Vector,
+        then: Callable[[], None],
+        otherwise: Callable[[], None] | None = None,
+        *,
+        probability: float = 0.5,
+    ) -> None:
+        if condition.constant is not None:
+            chosen = then if condition.constant else otherwise
+            if chosen is not None:
+                chosen()
+            return
+        self.instructions += 1
+        self._put(_BRANCH, 1)
+        for arm, share in ((then, probability), (otherwise, 1.0 - probability)):
+            if arm is not None:
+                weight = self._weight
+                self._weight = weight * share
+                self._weights.append(self._weight)
+                arm()
+                self._weights.pop()
+                self._weight = weight
+
+    def repair(self, lanes: Vector, value: Vector, call: str, argument: Vector) -> Vector:
+        assert call in ALLOWED_CALLS, f"{call} is not in the list of allowed calls"
+        self.instructions += 2
+        self._put(MASK, 1)
+        self._put(_BRANCH, 1)
+        if value.lanes == 1:
+            self._static[_CALL] += 1
+            return self._scalar(value.dtype)
+        registers = self.target.registers(value.dtype, value.lanes)
+        cold = {_CALL: 1, _SCALAR_LOAD: 1, _SCALAR_STORE: 1, _LOOP: 1, _VECTOR_STORE: 2 * registers}
+        for event, times in {**cold, _VECTOR_LOAD: registers}.items():
+            self._static[event] += times  # in the text, but expected never to run
+        return value
+
+
+def _division_steps(divisor: int) -> int:
+    return 1 if divisor & (divisor - 1) == 0 else _DIVISION_STEPS

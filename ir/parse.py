@@ -1,0 +1,408 @@
+"""Reading the text of a program back.
+Must not know whether a program makes sense; `verify.py` does."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from autotune.ir.affine import (
+    Affine,
+    Coord,
+    Dim,
+    Greatest,
+    Least,
+    Product,
+    Quotient,
+    Remainder,
+    Start,
+    Stop,
+    atom,
+)
+from autotune.ir.errors import UnreadableText
+from autotune.ir.program import (
+    Axis,
+    AxisKind,
+    Carried,
+    Carry,
+    Const,
+    Elementwise,
+    Final,
+    For,
+    Index,
+    IndexValue,
+    Indirect,
+    Let,
+    Load,
+    Number,
+    Parameter,
+    Program,
+    Reduce,
+    Region,
+    Reindex,
+    Scalar,
+    ScalarArgument,
+    Statement,
+    Store,
+    Tensor,
+    Value,
+)
+from autotune.ir.types import DType, MathPolicy, Op, ReduceOp
+
+_TOKEN = re.compile(
+    r'\s*(%\d+|"(?:[^"\\]|\\.)*"|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|[A-Za-z_]\w*|//|->|[-+*%().,:=@\[\]])', re.ASCII
+)
+_DTYPES = {dtype.value: dtype for dtype in DType}
+_KINDS = {kind.value: kind for kind in AxisKind}
+_OPS = {op.value: op for op in Op}
+_REDUCTIONS = {op.value: op for op in ReduceOp}
+
+T = TypeVar("T")
+
+
+def parse(text: str) -> Program:
+    """The program that `print_program` or `canonical` wrote; a canonical text gives its letters as names.
+
+    Raises: UnreadableText with the line and what was expected there.
+    """
+    return _Parser(lines=[_Line.of(k, line) for k, line in enumerate(text.splitlines(), 1) if line.strip()]).program()
+
+
+@dataclass(slots=True)
+class _Line:
+    """The tokens of one line and how many have been read."""
+
+    number: int
+    text: str
+    depth: int
+    tokens: list[str]
+    at: int = 0
+    head: str = ""
+
+    @staticmethod
+    def of(number: int, text: str) -> _Line:
+        indent, position = len(text) - len(text.lstrip(" ")), 0
+        line = _Line(number=number, text=text, depth=indent // 2, tokens=[])
+        while text[position:].strip():
+            match = _TOKEN.match(text, position)
+            if match is None:
+                raise UnreadableText(line=number, text=text[position:].strip(), expected="a word, number or sign")
+            line.tokens.append(match[1])
+            position = match.end()
+        return line
+
+    @property
+    def next(self) -> str:
+        return self.tokens[self.at] if self.at < len(self.tokens) else ""
+
+    def take(self) -> str:
+        token = self.next
+        self.at += 1
+        return token
+
+    def accept(self, token: str) -> bool:
+        if self.next != token:
+            return False
+        self.at += 1
+        return True
+
+    def expect(self, token: str) -> None:
+        if not self.accept(token):
+            raise self.unreadable(repr(token))
+
+    def unreadable(self, expected: str) -> UnreadableText:
+        return UnreadableText(line=self.number, text=" ".join(self.tokens[self.at :]), expected=expected)
+
+    def one_of(self, choices: Mapping[str, T], what: str) -> T:
+        if self.next not in choices:
+            raise self.unreadable(what)
+        return choices[self.take()]
+
+    def integer(self) -> int:
+        negative = self.accept("-")
+        if not self.next.isdigit():
+            raise self.unreadable("an integer")
+        return -int(self.take()) if negative else int(self.take())
+
+    def value_number(self) -> int:
+        if not re.fullmatch(r"%\d+", self.next):
+            raise self.unreadable("a value like %0")
+        return int(self.take()[1:])
+
+    def number_literal(self) -> Number:
+        negative = self.accept("-")
+        token = self.take()
+        if token in ("true", "false"):
+            return token == "true"
+        if token.isdigit():
+            return -int(token) if negative else int(token)
+        if token in ("inf", "nan") or token[:1].isdigit():
+            return -float(token) if negative else float(token)
+        self.at -= 1
+        raise self.unreadable("a number")
+
+    def source_line(self) -> int:
+        return self.integer() if self.accept("@") else 0
+
+    def end(self) -> None:
+        if self.next:
+            raise self.unreadable("the end of the line")
+
+    def declared(self) -> tuple[str, str]:
+        """A symbol and the name it stands for."""
+        symbol = self.take()
+        if not symbol.isidentifier():
+            self.at -= 1
+            raise self.unreadable("a name")
+        return symbol, json.loads(self.take()) if self.next.startswith('"') else symbol
+
+    def listed(self, item: Callable[[], T], opening: str, closing: str) -> tuple[T, ...]:
+        self.expect(opening)
+        items: list[T] = []
+        while not self.accept(closing):
+            if items:
+                self.expect(",")
+            items.append(item())
+        return tuple(items)
+
+
+@dataclass(slots=True)
+class _Parser:
+    lines: list[_Line]
+    at: int = 0
+    dims: dict[str, int] = field(default_factory=dict)
+    parameters: dict[str, int] = field(default_factory=dict)
+    axes: dict[str, int] = field(default_factory=dict)
+
+    def program(self) -> Program:
+        titles = [json.loads(_whole(line, line.take())) for line in self.block("program")]
+        dims = self.declarations(self.block("dim"), self.dims)
+        heads = self.block("tensor", "scalar")
+        names = self.declarations(heads, self.parameters)
+        parameters = [self.parameter(line, name) for line, name in zip(heads, names, strict=True)]
+        heads = self.block("axis")
+        names = self.declarations(heads, self.axes)  # an extent may name an axis declared further down
+        axes = [self.axis(k, line, name) for k, (line, name) in enumerate(zip(heads, names, strict=True))]
+        (parallel,) = self.block("parallel") or [self.missing("a line 'parallel ...'")]
+        body_axes = []
+        while parallel.next:
+            body_axes.append(parallel.one_of(self.axes, "an axis"))
+        body = self.region(0)
+        if self.at < len(self.lines):
+            raise self.lines[self.at].unreadable("a statement no deeper than the one before")
+        return Program(
+            name=titles[0] if titles else "",
+            dims=tuple(dims),
+            parameters=tuple(parameters),
+            axes=tuple(axes),
+            parallel=tuple(body_axes),
+            body=body,
+        )
+
+    def block(self, *heads: str) -> list[_Line]:
+        """The next lines that start with one of these words; all but `tensor`, `scalar` past that word."""
+        start = self.at
+        while self.at < len(self.lines) and self.lines[self.at].next in heads:
+            self.at += 1
+        found = self.lines[start : self.at]
+        for line in found:
+            line.head = line.take()
+        return found
+
+    def missing(self, expected: str) -> _Line:
+        if self.at < len(self.lines):
+            raise self.lines[self.at].unreadable(expected)
+        raise UnreadableText(line=len(self.lines), text="the end of the text", expected=expected)
+
+    # --- declarations ---------------------------------------------------------------------------------------------
+
+    def declarations(self, lines: list[_Line], symbols: dict[str, int]) -> list[str]:
+        names = []
+        for number, line in enumerate(lines):
+            symbol, name = line.declared()
+            symbols[symbol] = number
+            names.append(name)
+        return names
+
+    def parameter(self, line: _Line, name: str) -> Parameter:
+        line.expect(":")
+        dtype = line.one_of(_DTYPES, "an element type")
+        if line.head == "scalar":
+            default = line.number_literal() if line.accept("=") else None
+            return _whole(line, Scalar(name=name, dtype=dtype, default=default))
+        shape = line.listed(lambda: self.affine(line), "[", "]")
+        strides = line.listed(line.integer, "[", "]") if line.accept("strides") else None
+        return _whole(line, Tensor(name=name, dtype=dtype, shape=shape, strides=strides))
+
+    def axis(self, number: int, line: _Line, name: str) -> Axis:
+        line.expect(":")
+        kind, extent = line.one_of(_KINDS, "a kind of axis"), self.affine(line)
+        start = self.affine(line) if line.accept("start") else Affine()
+        step = line.integer() if line.accept("step") else 1
+        return _whole(line, Axis(id=number, kind=kind, extent=extent, start=start, step=step, name=name))
+
+    # --- statements -----------------------------------------------------------------------------------------------
+
+    def region(self, depth: int) -> Region:
+        found: list[Statement] = []
+        while self.at < len(self.lines) and self.lines[self.at].depth == depth:
+            line = self.lines[self.at]
+            self.at += 1
+            found.append(self.statement(line))
+        return tuple(found)
+
+    def statement(self, line: _Line) -> Statement:
+        if line.next.startswith("%"):
+            return self.let(line)
+        if line.accept("store"):
+            return self.store(line)
+        if line.accept("for"):
+            return self.loop(line)
+        raise line.unreadable("a value, 'store' or 'for'")
+
+    def let(self, line: _Line) -> Let:
+        number = line.value_number()
+        line.expect("=")
+        value = self.value(line)
+        dtype, axes = self.type(line)
+        return _whole(line, Let(id=number, value=value, dtype=dtype, axes=axes, line=line.source_line()))
+
+    def store(self, line: _Line) -> Store:
+        tensor, index = self.place(line)
+        entries = tuple(i for i in index if isinstance(i, Affine))
+        if len(entries) != len(index):
+            raise line.unreadable("no store through an integer tensor")
+        value = line.value_number()
+        mask = line.value_number() if line.accept("mask") else None
+        return _whole(line, Store(tensor=tensor, index=entries, value=value, mask=mask, line=line.source_line()))
+
+    def loop(self, line: _Line) -> For:
+        axis = line.one_of(self.axes, "an axis")
+        carries: list[Carry] = []
+        while line.accept("carry") or (carries and line.accept(",") and line.accept("carry")):
+            initial = line.value_number()
+            line.expect("->")
+            updated = line.value_number()
+            dtype, axes = self.type(line)
+            carries.append(Carry(initial=initial, updated=updated, dtype=dtype, axes=axes))
+        source_line = _whole(line, line.source_line())
+        return For(axis=axis, carries=tuple(carries), body=self.region(line.depth + 1), line=source_line)
+
+    def type(self, line: _Line) -> tuple[DType, tuple[int, ...]]:
+        line.expect(":")
+        dtype = line.one_of(_DTYPES, "an element type")
+        return dtype, line.listed(lambda: line.one_of(self.axes, "an axis"), "(", ")")
+
+    def place(self, line: _Line) -> tuple[int, tuple[Index, ...]]:
+        tensor = line.one_of(self.parameters, "a tensor")
+        return tensor, line.listed(lambda: self.index(line), "[", "]")
+
+    def index(self, line: _Line) -> Index:
+        return Indirect(value=line.value_number()) if line.next.startswith("%") else self.affine(line)
+
+    # --- values ---------------------------------------------------------------------------------------------------
+
+    def value(self, line: _Line) -> Value:
+        word = line.take()
+        match word:
+            case "const":
+                return Const(value=line.number_literal())
+            case "argument":
+                return ScalarArgument(parameter=line.one_of(self.parameters, "a scalar"))
+            case "index":
+                return IndexValue(expression=self.affine(line))
+            case "load":
+                tensor, index = self.place(line)
+                return Load(tensor=tensor, index=index, fill=line.number_literal() if line.accept("fill") else 0)
+            case "reduce":
+                return self.reduce(line)
+            case "reindex":
+                value, source = line.value_number(), line.one_of(self.axes, "an axis")
+                line.expect("->")
+                return Reindex(value=value, source=source, target=line.one_of(self.axes, "an axis"))
+            case "carried":
+                return Carried(axis=self.slot_axis(line), slot=line.integer())
+            case "final":
+                return Final(axis=self.slot_axis(line), slot=line.integer())
+            case _ if word in _OPS:
+                args = []
+                while line.next.startswith("%"):
+                    args.append(line.value_number())
+                return Elementwise(op=_OPS[word], args=tuple(args), math=self.policy(line))
+            case _:
+                line.at -= 1
+                raise line.unreadable("an operation")
+
+    def slot_axis(self, line: _Line) -> int:
+        axis = line.one_of(self.axes, "an axis")
+        line.expect(".")
+        return axis
+
+    def reduce(self, line: _Line) -> Reduce:
+        op, body = line.one_of(_REDUCTIONS, "a reduction"), line.value_number()
+        line.expect("over")
+        axes: list[int] = []
+        while line.next in self.axes:
+            axes.append(line.one_of(self.axes, "an axis"))
+        init = line.value_number() if line.accept("init") else None
+        ordered = line.accept("ordered")
+        return Reduce(op=op, body=body, axes=tuple(axes), init=init, ordered=ordered, math=self.policy(line))
+
+    def policy(self, line: _Line) -> MathPolicy:
+        reassociate, contract = line.accept("reassociate"), line.accept("contract")
+        max_ulp = float(line.number_literal()) if line.accept("max_ulp") else 0.0
+        return MathPolicy(reassociate=reassociate, contract=contract, max_ulp=max_ulp)
+
+    # --- index expressions ----------------------------------------------------------------------------------------
+
+    def affine(self, line: _Line) -> Affine:
+        total = self.term(line, -1 if line.accept("-") else 1)
+        while line.next in ("+", "-"):
+            total = total + self.term(line, 1 if line.take() == "+" else -1)
+        return total
+
+    def term(self, line: _Line, sign: int) -> Affine:
+        if not line.next.isdigit():
+            return self.atom(line).scaled(sign)
+        number = sign * line.integer()
+        return self.atom(line).scaled(number) if line.accept("*") else Affine(constant=number)
+
+    def atom(self, line: _Line) -> Affine:
+        if line.accept("("):
+            return self.pair(line)
+        word = line.next
+        if word in ("min", "max"):
+            line.take()
+            left, right = line.listed(lambda: self.affine(line), "(", ")")
+            return atom(Least(left=left, right=right) if word == "min" else Greatest(left=left, right=right))
+        if word in self.dims:
+            return atom(Dim(index=self.dims[line.take()]))
+        axis = line.one_of(self.axes, "a dimension or an axis")
+        if not line.accept("."):
+            return atom(Coord(axis=axis))
+        if line.accept("start"):
+            return atom(Start(axis=axis))
+        line.expect("stop")
+        return atom(Stop(axis=axis))
+
+    def pair(self, line: _Line) -> Affine:
+        left, sign, right = self.affine(line), line.take(), self.affine(line)
+        line.expect(")")
+        match sign:
+            case "//":
+                return atom(Quotient(numerator=left, denominator=right))
+            case "%":
+                return atom(Remainder(numerator=left, denominator=right))
+            case "*":
+                return atom(Product(left=left, right=right))
+            case _:
+                raise line.unreadable("'//', '%' or '*' between the two expressions in parentheses")
+
+
+def _whole(line: _Line, result: T) -> T:
+    """`result`, once nothing is left on the line."""
+    line.end()
+    return result

@@ -1,0 +1,351 @@
+"""From a legal candidate to a buffer program: nests with their loops, buffers with their places.
+Must not know instructions; it raises where a candidate was not judged legal first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from autotune.ir.buffer import (
+    BlockLoop,
+    Body,
+    Buffer,
+    BufferAxis,
+    BufferProgram,
+    Nest,
+    NestLoop,
+    ReduceInto,
+    Sink,
+    Step,
+    StorageClass,
+    StoreBuffer,
+    StoreTensor,
+    Tail,
+)
+from autotune.ir.phases import Phase, PhaseGraph, PhaseKind
+from autotune.ir.planners import linear
+from autotune.ir.program import AxisKind, Carried, Elementwise, Final, For, Let, Program, Reduce, Store, operands, statements
+from autotune.ir.types import TRANSCENDENTAL
+from autotune.realizations.candidate import Buffered, Candidate, Clones, Compute, Mapping
+from autotune.realizations.regions import Block, Item, Loop, sink_regions
+
+MAX_REGISTER_BUFFER_BYTES = 1024
+
+
+def lower(program: Program, graph: PhaseGraph, candidate: Candidate) -> BufferProgram:
+    """Make every choice of a candidate explicit.
+
+    Before: a bound program and a candidate that `judge` found legal.
+    After: nests in program order, buffers placed by the linear planner, bodies as `packet` says.
+    """
+    blocks = parallel_blocks(program, candidate)
+    divisible = all(program.axes[axis].extent.constant % block == 0 for axis, block in blocks)
+    fulls = (True,) if divisible else (True, False) if candidate.packet is Clones.FULL else (False,)
+    bodies = []
+    workspace = 0
+    for full in fulls:
+        body = _BodyLowering(program, graph, candidate, dict(blocks), full).lower()
+        buffers, used = linear(body.buffers)
+        bodies.append(replace(body, buffers=buffers))
+        workspace = max(workspace, used)
+    return BufferProgram(program=program, blocks=blocks, bodies=tuple(bodies), workspace_bytes=workspace)
+
+
+def parallel_blocks(program: Program, candidate: Candidate) -> tuple[tuple[int, int], ...]:
+    """Coordinates a packet takes along each parallel axis; 1 where the candidate names no block."""
+    chosen = {tile.axis: tile.block for tile in candidate.tiles}
+    return tuple((axis, chosen.get(axis, 1)) for axis in program.parallel)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _NestDraft:
+    """A nest before its loops: its sinks and the phases they belong to."""
+
+    phases: tuple[Phase, ...]
+    sinks: tuple[Sink, ...]
+
+
+class _BodyLowering:
+    def __init__(
+        self, program: Program, graph: PhaseGraph, candidate: Candidate, blocks: dict[int, int], full: bool
+    ) -> None:
+        self.program = program
+        self.graph = graph
+        self.candidate = candidate
+        self.blocks = blocks
+        self.full = full
+        self.lets = program.lets()
+        self.stores = [s for s in statements(program.body) if isinstance(s, Store)]
+        self.storage = dict(candidate.storage)
+        self.mapping = dict(candidate.mapping)
+        self.compute = dict(candidate.compute)
+        self.nest_of = dict(candidate.nests)
+        self.tails = dict(candidate.tail)
+        self.transfer = dict(candidate.transfer)
+        self.tile_blocks = {tile.axis: tile.block for tile in candidate.tiles}
+        self.buffers: list[Buffer] = []
+        self.materialized: dict[int, int] = {}
+
+    def lower(self) -> Body:
+        steps = self.items(sink_regions(self.program, self.graph, self.candidate), ())
+        body = Body(full=self.full, buffers=(), materialized=tuple(sorted(self.materialized.items())), steps=steps)
+        return replace(body, buffers=tuple(self.classify(buffer, steps) for buffer in self.buffers))
+
+    # ---- axes ---------------------------------------------------------------------------------------------------
+    def ranged(self, axis: int, loops: tuple[int, ...]) -> bool:
+        """Whether an axis is walked inside the nests of a place, rather than fixed there."""
+        kind = self.program.axes[axis].kind
+        if kind in (AxisKind.PROGRAM, AxisKind.PROGRAM_TILE):
+            return self.blocks[axis] > 1
+        return kind is AxisKind.FULL or (kind is AxisKind.TILE and axis in loops)
+
+    def extent(self, axis: int) -> int:
+        kind = self.program.axes[axis].kind
+        if kind in (AxisKind.PROGRAM, AxisKind.PROGRAM_TILE):
+            return self.blocks[axis]
+        whole = self.program.axes[axis].extent.constant
+        return min(whole, self.tile_blocks[axis]) if kind is AxisKind.TILE else whole
+
+    def buffer(self, value: int, axes: Iterable[int], loops: tuple[int, ...]) -> int:
+        """A new buffer for a value, laid out over the given axes that are walked at this place."""
+        kept = tuple(BufferAxis(axis=a, extent=self.extent(a)) for a in axes if self.ranged(a, loops))
+        number = len(self.buffers)
+        let = self.lets.get(value)
+        assert let is not None
+        self.buffers.append(Buffer(id=number, dtype=let.dtype, axes=kept, storage=StorageClass.WORKSPACE))
+        self.materialized[value] = number
+        return number
+
+    # ---- regions ------------------------------------------------------------------------------------------------
+    def items(self, items: Sequence[Item], loops: tuple[int, ...]) -> tuple[Step, ...]:
+        steps: list[Step] = []
+        for item in items:
+            match item:
+                case Block(phases=phases):
+                    steps.extend(self.block(phases, loops))
+                case Loop():
+                    steps.extend(self.loop(item, loops))
+        return tuple(steps)
+
+    def block(self, phases: Sequence[Phase], loops: tuple[int, ...]) -> list[Step]:
+        drafts: dict[int, list[Phase]] = {}
+        for phase in phases:
+            drafts.setdefault(self.nest_of[phase.number], []).append(phase)
+        return [self.nest(tuple(group), loops) for _, group in sorted(drafts.items())]
+
+    def nest(self, phases: tuple[Phase, ...], loops: tuple[int, ...]) -> Nest:
+        sinks = tuple(self.sink(phase, loops) for phase in phases)
+        return self.finish_nest(phases, sinks, loops)
+
+    def sink(self, phase: Phase, loops: tuple[int, ...]) -> Sink:
+        if phase.store is not None:
+            return StoreTensor(store=phase.store)
+        assert phase.value is not None
+        let = self.lets[phase.value]
+        if isinstance(let.value, Reduce):
+            chains = self.compute[phase.number].chains
+            return ReduceInto(buffer=self.buffer(let.id, let.axes, loops), value=let.id, chains=chains)
+        storage = self.storage[phase.number]
+        assert isinstance(storage, Buffered)
+        return StoreBuffer(buffer=self.buffer(let.id, storage.layout, loops), value=let.id)
+
+    def finish_nest(self, phases: tuple[Phase, ...], sinks: tuple[Sink, ...], loops: tuple[int, ...]) -> Nest:
+        first = phases[0].number
+        mapping = self.mapping[first]
+        compute = self.compute[first]
+        domain, reduced = self.domain(sinks, loops)
+        inside = self.read_closure(sinks)
+        return Nest(
+            loops=tuple(self.nest_loop(axis, mapping, compute) for axis in nest_order(domain, reduced)),
+            sinks=sinks,
+            tail=self.tails.get(self.nest_of[first], Tail.SCALAR),
+            variants=self.variants(phases, inside),
+            transfers=tuple(sorted((v, t) for v, t in self.load_transfers().items() if v in inside)),
+            store_transfers=tuple(
+                (s.store, self.transfer[p.number])
+                for p, s in zip(phases, sinks, strict=True)
+                if isinstance(s, StoreTensor) and p.number in self.transfer
+            ),
+        )
+
+    def nest_loop(self, axis: int, mapping: Mapping, compute: Compute) -> NestLoop:
+        factor = dict((b.axis, b.factor) for b in compute.blocks).get(axis, 1)
+        return NestLoop(axis=axis, factor=factor, lanes=mapping.lanes if mapping.axis == axis else 1)
+
+    def domain(self, sinks: Sequence[Sink], loops: tuple[int, ...]) -> tuple[list[int], set[int]]:
+        axes: set[int] = set()
+        reduced: set[int] = set()
+        for sink in sinks:
+            match sink:
+                case StoreTensor(store=number):
+                    store = self.stores[number]
+                    axes.update(*(entry.axes() for entry in store.index), self.lets[store.value].axes)
+                case StoreBuffer(value=value):
+                    axes.update(self.lets[value].axes)
+                case ReduceInto(value=value):
+                    reduce = self.lets[value].value
+                    assert isinstance(reduce, Reduce)
+                    axes.update(self.lets[reduce.body].axes, reduce.axes)
+                    reduced.update(reduce.axes)
+        return sorted(a for a in axes if self.ranged(a, loops)), reduced
+
+    def load_transfers(self) -> dict[int, object]:
+        return {p.value: self.transfer[p.number] for p in self.graph.phases if p.number in self.transfer and p.value is not None}
+
+    def variants(self, phases: Sequence[Phase], inside: set[int]) -> tuple[tuple[str, str], ...]:
+        needed = {
+            let.value.op.value
+            for number in inside
+            if isinstance((let := self.lets[number]).value, Elementwise) and let.value.op in TRANSCENDENTAL
+        }
+        chosen = dict(self.compute[phases[0].number].variants)
+        return tuple(sorted((name, chosen[name]) for name in needed))
+
+    def read_closure(self, sinks: Sequence[Sink]) -> set[int]:
+        """Values computed in a nest: everything its sinks need that no earlier buffer holds."""
+        produced = {s.value for s in sinks if isinstance(s, StoreBuffer) and self.materialized.get(s.value) == s.buffer}
+        seen: set[int] = set()
+
+        def visit(value: int) -> None:
+            if value in seen or (value in self.materialized and value not in produced):
+                return
+            seen.add(value)
+            for operand in operands(self.lets[value].value):
+                visit(operand)
+
+        for root in self.roots(sinks):
+            visit(root)
+        return seen
+
+    def roots(self, sinks: Sequence[Sink]) -> list[int]:
+        found: list[int] = []
+        for sink in sinks:
+            match sink:
+                case StoreTensor(store=number):
+                    store = self.stores[number]
+                    found.extend(v for v in (store.value, store.mask) if v is not None)
+                case StoreBuffer(value=value):
+                    found.append(value)
+                case ReduceInto(value=value):
+                    reduce = self.lets[value].value
+                    assert isinstance(reduce, Reduce)
+                    found.append(reduce.body)
+                    if reduce.init is not None:
+                        found.append(reduce.init)
+        return found
+
+    # ---- loops --------------------------------------------------------------------------------------------------
+    def loop(self, item: Loop, loops: tuple[int, ...]) -> list[Step]:
+        """Initial state, the loop, and at the end of each trip the new state: staged where slots read each other."""
+        statement = item.statement
+        state = self.carry_buffers(statement, loops)
+        steps: list[Step] = [
+            self.copy_nest(carry.initial, state[slot], phase, loops)
+            for slot, (carry, phase) in enumerate(zip(statement.carries, item.carries, strict=True))
+        ]
+        axis = self.program.axes[statement.axis]
+        inner = (*loops, statement.axis)
+        body = list(self.items(item.body, inner))
+        body.extend(self.commit(statement, item.carries, state, inner))
+        block = 1 if axis.kind is AxisKind.RANGE else self.tile_blocks[statement.axis]
+        steps.append(BlockLoop(axis=statement.axis, block=block, body=tuple(body)))
+        return steps
+
+    def carry_buffers(self, statement: For, loops: tuple[int, ...]) -> list[int]:
+        numbers = []
+        for slot, carry in enumerate(statement.carries):
+            kept = tuple(BufferAxis(axis=a, extent=self.extent(a)) for a in carry.axes if self.ranged(a, loops))
+            number = len(self.buffers)
+            self.buffers.append(Buffer(id=number, dtype=carry.dtype, axes=kept, storage=StorageClass.WORKSPACE))
+            for let in self.lets.values():
+                if let.value in (Carried(axis=statement.axis, slot=slot), Final(axis=statement.axis, slot=slot)):
+                    self.materialized[let.id] = number
+            numbers.append(number)
+        return numbers
+
+    def commit(
+        self, statement: For, phases: Sequence[Phase], state: Sequence[int], loops: tuple[int, ...]
+    ) -> list[Step]:
+        staged: list[Step] = []
+        final: list[Step] = []
+        for slot, (carry, phase) in enumerate(zip(statement.carries, phases, strict=True)):
+            if self.reads_other_slot(carry.updated, statement, slot):
+                let = self.lets[carry.updated]
+                if carry.updated not in self.materialized:
+                    temporary = self.buffer(carry.updated, carry.axes, loops)
+                    staged.append(self.copy_nest(let.id, temporary, phase, loops))
+            final.append(self.copy_nest(carry.updated, state[slot], phase, loops))
+        return [*staged, *final]
+
+    def reads_other_slot(self, value: int, statement: For, slot: int) -> bool:
+        """Whether a new state depends on another slot's old state, directly or through inline values."""
+        seen: set[int] = set()
+
+        def visit(number: int) -> bool:
+            if number in seen:
+                return False
+            seen.add(number)
+            let = self.lets[number]
+            if isinstance(let.value, Carried):
+                return let.value.axis == statement.axis and let.value.slot != slot
+            return any(visit(operand) for operand in operands(let.value))
+
+        return visit(value)
+
+    def copy_nest(self, value: int, buffer: int, phase: Phase, loops: tuple[int, ...]) -> Nest:
+        """A nest that writes one value over the axes of a buffer."""
+        axes = [entry.axis for entry in self.buffers[buffer].axes]
+        mapping, compute = self.mapping[phase.number], self.compute[phase.number]
+        sink = StoreBuffer(buffer=buffer, value=value)
+        inside = self.read_closure((sink,))
+        del loops
+        return Nest(
+            loops=tuple(self.nest_loop(axis, mapping, compute) for axis in axes),
+            sinks=(sink,),
+            tail=self.tails.get(self.nest_of[phase.number], Tail.SCALAR),
+            variants=self.variants((phase,), inside),
+            transfers=tuple(sorted((v, t) for v, t in self.load_transfers().items() if v in inside)),
+        )
+
+    # ---- storage classes ----------------------------------------------------------------------------------------
+    def classify(self, buffer: Buffer, steps: Sequence[Step]) -> Buffer:
+        """A buffer that every nest accesses at fixed places only is kept in registers."""
+        if buffer.size_bytes <= MAX_REGISTER_BUFFER_BYTES and all(self.fixed(buffer, nest) for nest in nests_of(steps)):
+            return replace(buffer, storage=StorageClass.REGISTER)
+        return buffer
+
+    def fixed(self, buffer: Buffer, nest: Nest) -> bool:
+        if not self.touches(buffer, nest):
+            return True
+        loops = {loop.axis: loop for loop in nest.loops}
+        for entry in buffer.axes:
+            loop = loops.get(entry.axis)
+            dynamic = not self.full and self.program.axes[entry.axis].id in self.blocks
+            if loop is None or dynamic or loop.step < entry.extent or entry.extent % loop.lanes:
+                return False
+            if self.program.axes[entry.axis].kind is AxisKind.TILE:
+                return False
+        return True
+
+    def touches(self, buffer: Buffer, nest: Nest) -> bool:
+        if any(isinstance(s, StoreBuffer | ReduceInto) and s.buffer == buffer.id for s in nest.sinks):
+            return True
+        readers = {v for v, b in self.materialized.items() if b == buffer.id}
+        inside = self.read_closure(nest.sinks)
+        return any(
+            operand in readers for value in inside for operand in operands(self.lets[value].value)
+        ) or any(root in readers for root in self.roots(nest.sinks))
+
+
+def nest_order(domain: Sequence[int], reduced: set[int]) -> tuple[int, ...]:
+    """Loops of a nest, outermost first: axes that are not reduced, then the reduced ones, each in program order."""
+    return (*(a for a in domain if a not in reduced), *(a for a in domain if a in reduced))
+
+
+def nests_of(steps: Sequence[Step]) -> Iterable[Nest]:
+    """Every nest of a body, in order."""
+    for step in steps:
+        if isinstance(step, Nest):
+            yield step
+        else:
+            yield from nests_of(step.body)

@@ -1,0 +1,288 @@
+"""The program under construction: axes with their unification, regions of statements, new values and renamed ones.
+Must not know syntax or the rules of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TypeAlias, assert_never
+
+from autotune.errors import Place
+from autotune.ir.affine import Affine, Atom, Coord, Quotient, Remainder, Start, Stop, atom, coord
+from autotune.ir.program import (
+    Axis,
+    AxisKind,
+    Carried,
+    Const,
+    Elementwise,
+    Final,
+    Indirect,
+    IndexValue,
+    Load,
+    Reduce,
+    Reindex,
+    ScalarArgument,
+    Store,
+    Value,
+)
+from autotune.ir.types import DType
+from autotune.language.operands import Array, IndexTerm, Positions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftLet:
+    """A value before its axes are settled; `positions` only for loop states, whose axes follow from them."""
+
+    id: int
+    value: Value
+    dtype: DType
+    positions: Positions = ()
+    line: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class DraftFor:
+    """A loop before its carries are settled; a carry is (initial, updated, dtype)."""
+
+    axis: int
+    line: int
+    carries: list[tuple[int, int, DType]] = field(default_factory=list)
+    body: list[DraftStatement] = field(default_factory=list)
+
+
+DraftStatement: TypeAlias = DraftLet | DraftFor | Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EqualExtents:
+    """Two extents that were lined up and can be compared only once dimensions are numbers."""
+
+    left: Affine
+    right: Affine
+    position: int
+    place: Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceInside:
+    """The smallest and largest index of a slice, which must lie inside its dimension."""
+
+    tensor: str
+    first: Affine
+    last: Affine
+    extent: Affine
+    count: Affine
+    place: Place
+
+
+Requirement: TypeAlias = EqualExtents | SliceInside
+
+
+class RenameRefused(Exception):
+    """A computed value over a tile cannot be re-read on a second instance of that tile."""
+
+
+class Draft:
+    """Axes, values and statements built so far."""
+
+    def __init__(self) -> None:
+        self.axes: list[Axis] = []
+        self.requirements: list[Requirement] = []
+        self.strict = False
+        self.line = 0
+        self.body: list[DraftStatement] = []
+        self.lets: dict[int, DraftLet] = {}
+        self._parents: list[int] = []
+        self._homes: dict[int, list[DraftStatement]] = {}
+        self._region = self.body
+        self._together: set[frozenset[int]] = set()
+
+    # Axes
+
+    def new_axis(self, kind: AxisKind, extent: Affine, name: str, start: Affine | None = None, step: int = 1) -> int:
+        number = len(self.axes)
+        axis = Axis(id=number, kind=kind, extent=extent, start=start or Affine(), step=step, name=name)
+        self.axes.append(axis)
+        self._parents.append(number)
+        return number
+
+    def root(self, axis: int) -> int:
+        while self._parents[axis] != axis:
+            axis = self._parents[axis]
+        return axis
+
+    def axis(self, number: int) -> Axis:
+        return self.axes[self.root(number)]
+
+    def resolve(self, positions: Positions) -> Positions:
+        return tuple(None if p is None else self.root(p) for p in positions)
+
+    def resolve_affine(self, expression: Affine) -> Affine:
+        moved: dict[Atom, Affine] = {
+            Coord(axis=a): coord(self.root(a)) for a in expression.axes() if self.root(a) != a
+        }
+        return expression.substitute(moved) if moved else expression
+
+    def live_together(self, positions: Positions) -> None:
+        """Remember that these axes occur in one value, so they may never become one axis."""
+        axes = frozenset(p for p in positions if p is not None)
+        if len(axes) > 1:
+            self._together.add(axes)
+
+    def unify(self, left: int, right: int) -> bool:
+        """Make two full axes one; False where some value has both."""
+        left, right = sorted((self.root(left), self.root(right)))
+        if left == right:
+            return True
+        for axes in self._together:
+            roots = {self.root(a) for a in axes}
+            if left in roots and right in roots:
+                return False
+        self._parents[right] = left
+        return True
+
+    def fresh_like(self, axis: int) -> int:
+        """A new full axis that walks the coordinates of `axis`: all of them, or the block of a tile."""
+        original = self.axis(axis)
+        extent = original.extent if original.kind is AxisKind.FULL else atom(Stop(axis=axis)) - atom(Start(axis=axis))
+        return self.new_axis(AxisKind.FULL, extent, original.name)
+
+    # Values
+
+    def emit(self, value: Value, dtype: DType, positions: Positions) -> Array:
+        """Define a new value at the current place."""
+        self._append(value, dtype, positions, self._region, len(self._region))
+        self.live_together(positions)
+        return Array(value=len(self.lets) - 1, dtype=dtype, positions=positions)
+
+    def store(self, statement: Store) -> None:
+        self._region.append(statement)
+
+    @contextmanager
+    def loop(self, axis: int, line: int) -> Iterator[DraftFor]:
+        """Statements emitted inside go into the body of a new loop."""
+        loop = DraftFor(axis=axis, line=line)
+        self._region.append(loop)
+        outer, self._region = self._region, loop.body
+        try:
+            yield loop
+        finally:
+            self._region = outer
+
+    def _append(
+        self, value: Value, dtype: DType, positions: Positions, region: list[DraftStatement], at: int
+    ) -> int:
+        number = len(self.lets)
+        state = positions if isinstance(value, Carried | Final) else ()
+        let = DraftLet(id=number, value=value, dtype=dtype, positions=state, line=self.line)
+        self.lets[number] = let
+        self._homes[number] = region
+        region.insert(at, let)
+        return number
+
+    def depends(self, value: int) -> frozenset[int]:
+        """Axes (roots) that a value depends on; those of a loop's state are its positions."""
+        return self._depends(value, {})
+
+    def _depends(self, number: int, memo: dict[int, frozenset[int]]) -> frozenset[int]:
+        if number not in memo:
+            memo[number] = frozenset(self.root(a) for a in self._raw_axes(self.lets[number], memo))
+        return memo[number]
+
+    def _raw_axes(self, let: DraftLet, memo: dict[int, frozenset[int]]) -> frozenset[int]:
+        match let.value:
+            case Const() | ScalarArgument():
+                return frozenset()
+            case IndexValue(expression=expression):
+                return expression.axes()
+            case Load(index=index):
+                parts = (self._depends(i.value, memo) if isinstance(i, Indirect) else i.axes() for i in index)
+                return frozenset().union(*parts)
+            case Elementwise(args=args):
+                return frozenset().union(*(self._depends(a, memo) for a in args))
+            case Reduce(body=body, axes=axes, init=init):
+                kept = self._depends(body, memo) - {self.root(a) for a in axes}
+                return kept if init is None else kept | self._depends(init, memo)
+            case Reindex(value=value, source=source, target=target):
+                return (self._depends(value, memo) - {self.root(source)}) | {target}
+            case Carried() | Final():
+                return frozenset(p for p in let.positions if p is not None)
+            case _:
+                assert_never(let.value)
+
+    # The same value on other axes
+
+    def renamed(self, operand: Array | IndexTerm, moves: Mapping[int, int]) -> Array | IndexTerm:
+        """`operand` with axes renamed all at once (roots to roots); loads are made anew beside the original.
+
+        Raises: RenameRefused where a computed value varies along a tile that is renamed.
+        """
+        positions = tuple(p if p is None else moves.get(self.root(p), self.root(p)) for p in operand.positions)
+        self.live_together(positions)
+        if isinstance(operand, IndexTerm):
+            expression = self.resolve_affine(operand.expression).substitute(self._substitution(moves))
+            return IndexTerm(expression=expression, positions=positions)
+        return Array(value=self._renamed_value(operand.value, moves), dtype=operand.dtype, positions=positions)
+
+    def _substitution(self, moves: Mapping[int, int]) -> dict[Atom, Affine]:
+        result: dict[Atom, Affine] = {}
+        for source, target in moves.items():
+            tile_to_full = self.axis(source).kind is not AxisKind.FULL and self.axis(target).kind is AxisKind.FULL
+            start = atom(Start(axis=source)) if tile_to_full else Affine()
+            result[Coord(axis=source)] = start + coord(target)
+        return result
+
+    def _renamed_value(self, number: int, moves: Mapping[int, int]) -> int:
+        depends = self.depends(number)
+        moves = {s: t for s, t in moves.items() if s in depends}
+        if not moves:
+            return number
+        let = self.lets[number]
+        mapping = self._substitution(moves)
+        match let.value:
+            case Load(tensor=tensor, index=index, fill=fill) if self._is_movable(number, moves):
+                entries = tuple(
+                    Indirect(value=self._renamed_value(i.value, moves))
+                    if isinstance(i, Indirect)
+                    else self.resolve_affine(i).substitute(mapping)
+                    for i in index
+                )
+                return self._beside(let, Load(tensor=tensor, index=entries, fill=fill))
+            case IndexValue(expression=expression):
+                moved = self.resolve_affine(expression).substitute(mapping)
+                return self._beside(let, IndexValue(expression=moved))
+            case _:
+                return self._reindexed(let, moves)
+
+    def _is_movable(self, number: int, moves: Mapping[int, int]) -> bool:
+        """True where a renamed copy can stand beside the original: a load at indices that are loads in turn."""
+        match self.lets[number].value:
+            case Load(index=index):
+                return all(self._is_movable(i.value, moves) for i in index if isinstance(i, Indirect))
+            case IndexValue():
+                return True
+            case _:
+                return not (self.depends(number) & set(moves))
+
+    def _beside(self, let: DraftLet, value: Value) -> int:
+        region = self._homes[let.id]
+        return self._append(value, let.dtype, (), region, region.index(let) + 1)
+
+    def _reindexed(self, let: DraftLet, moves: Mapping[int, int]) -> int:
+        if any(self.axis(source).kind is not AxisKind.FULL for source in moves):
+            raise RenameRefused
+        steps = list(moves.items())
+        if set(moves) & set(moves.values()):
+            aside = {source: self.fresh_like(source) for source in moves}
+            steps = [*aside.items(), *((aside[s], t) for s, t in moves.items())]
+        number = let.id
+        for source, target in steps:
+            value = Reindex(value=number, source=source, target=target)
+            number = self._append(value, let.dtype, (), self._region, len(self._region))
+        return number
+
+
+def is_opaque(expression: Affine) -> bool:
+    """True where structural comparison of extents says nothing: the expression divides."""
+    return any(isinstance(a, Quotient | Remainder) for a in expression.atoms())

@@ -1,2 +1,88 @@
-"""From a chosen candidate to machine code: lower, emit, compile. Runs in workers and at the first call of a kernel.
+"""From a chosen candidate to machine code: judge, lower, emit, compile. Runs in workers and at a kernel's first call.
 Must not know how candidates are chosen or measured."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from autotune import jit
+from autotune.errors import AutotuneError
+from autotune.ir.buffer import BufferProgram
+from autotune.ir.phases import phase_graph
+from autotune.ir.program import Program
+from autotune.realizations.candidate import Candidate
+from autotune.realizations.emit import emit
+from autotune.realizations.legality import decision, judge
+from autotune.realizations.llvm import LlvmBuilder
+from autotune.realizations.lower import lower
+from autotune.realizations.target import Target
+from autotune.realizations.verdict import Refused
+
+SYMBOL = "entry"
+
+
+class IllegalCandidateError(AutotuneError):
+    """A candidate that may not be emitted was asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledKernel:
+    """Machine code of one candidate.
+
+    Units: `workspace_bytes` of private memory a worker needs; `instructions` written to the builder; `code_bytes` of
+    machine code; `compile_seconds` of wall clock for lowering, emission and LLVM together. `decision` says what became
+    of a requested full clone.
+    """
+
+    object_bytes: bytes
+    sha256: str
+    symbol: str
+    workspace_bytes: int
+    packets: int
+    instructions: int
+    code_bytes: int
+    compile_seconds: float
+    decision: str
+
+
+def plan(program: Program, candidate: Candidate, target: Target) -> BufferProgram:
+    """The buffer program of a legal candidate.
+
+    Raises: IllegalCandidateError with every reason where the candidate is refused.
+    """
+    graph = phase_graph(program)
+    verdict = judge(program, graph, candidate, target)
+    if isinstance(verdict, Refused):
+        reasons = "; ".join(f"{reason.rule}: {reason.sentence}" for reason in verdict.reasons)
+        raise IllegalCandidateError(f"candidate {candidate.id} is not legal here: {reasons}")
+    return lower(program, graph, candidate)
+
+
+def emit_text(buffer_program: BufferProgram, target: Target) -> tuple[str, int]:
+    """LLVM assembly of a buffer program and the number of builder instructions in it."""
+    builder = LlvmBuilder(SYMBOL, target)
+    emit(buffer_program, builder)
+    return builder.finish(), builder.instructions
+
+
+def build(program: Program, candidate: Candidate, target: Target) -> CompiledKernel:
+    """Compile one candidate of a bound program. Equal arguments give equal object bytes.
+
+    Raises: IllegalCandidateError; what LLVM raises. LLVM may also end the process, so searches call this in a worker.
+    """
+    started = time.perf_counter()
+    buffer_program = plan(program, candidate, target)
+    text, instructions = emit_text(buffer_program, target)
+    compiled = jit.compile_module(text, target)
+    return CompiledKernel(
+        object_bytes=compiled.object_bytes,
+        sha256=compiled.sha256,
+        symbol=SYMBOL,
+        workspace_bytes=buffer_program.workspace_bytes,
+        packets=buffer_program.packets,
+        instructions=instructions,
+        code_bytes=compiled.summary.text_bytes,
+        compile_seconds=time.perf_counter() - started,
+        decision=decision(buffer_program, candidate.packet, target).value,
+    )

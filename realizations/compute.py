@@ -1,0 +1,215 @@
+"""Register blocks, partial chains, polynomials and tails of one nest: values and refusals.
+Must not know costs or instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from autotune.ir.buffer import NestLoop, ReduceInto, StoreTensor, Tail
+from autotune.ir.types import ReduceOp
+from autotune.realizations import vector_math
+from autotune.realizations.context import NestContext
+from autotune.realizations.mapping import EXACT_IN_ANY_ORDER
+from autotune.realizations.verdict import Refusal
+
+FACTORS = (1, 2, 4, 8)
+CHAINS = (1, 2, 4, 8)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainsExceedBlock(Refusal):
+    rule: ClassVar[str] = "chains-exceed-block"
+    chains: int
+    steps: int
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.chains} partial chains, but the register block has only {self.steps} contributions to one result"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainsNeedReassociation(Refusal):
+    rule: ClassVar[str] = "chains-need-reassociation"
+    value: int
+    chains: int
+
+    @property
+    def sentence(self) -> str:
+        return f"reduction %{self.value} keeps its order, so it has one chain, not {self.chains}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterBlockTooLarge(Refusal):
+    rule: ClassVar[str] = "register-block-too-large"
+    needed: int
+    limit: int
+
+    @property
+    def sentence(self) -> str:
+        return f"the register block keeps {self.needed} vector registers alive; the target has {self.limit}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactorExceedsExtent(Refusal):
+    rule: ClassVar[str] = "factor-exceeds-extent"
+    axis: int
+    step: int
+    extent: int
+
+    @property
+    def sentence(self) -> str:
+        return f"one trip along axis a{self.axis} takes {self.step} coordinates, but there are {self.extent}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantNotPermitted(Refusal):
+    rule: ClassVar[str] = "variant-not-permitted"
+    op: str
+    variant: str
+    permitted: tuple[str, ...]
+
+    @property
+    def sentence(self) -> str:
+        names = ", ".join(self.permitted) or "none"
+        return f"{self.op} may not use {self.variant}: the error bound and the target permit {names}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaskUnsupported(Refusal):
+    rule: ClassVar[str] = "mask-unsupported"
+    dtype: str
+    target: str
+
+    @property
+    def sentence(self) -> str:
+        return f"a masked tail needs masked accesses of {self.dtype}, which {self.target} lacks"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverlapUnsafe(Refusal):
+    rule: ClassVar[str] = "overlap-unsafe"
+    reason: str
+
+    @property
+    def sentence(self) -> str:
+        return f"the last vector may not overlap coordinates already done: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TailWithoutNeed(Refusal):
+    rule: ClassVar[str] = "tail-without-need"
+    tail: str
+
+    @property
+    def sentence(self) -> str:
+        return f"whole vectors cover every coordinate, so a {self.tail} tail has nothing to do"
+
+
+def ragged(context: NestContext) -> bool:
+    """Whether some coordinates of the vector axis do not fill a vector."""
+    loop = context.vector_loop
+    if loop is None:
+        return False
+    return context.dynamic(loop.axis) or any(extent % loop.lanes for extent in context.extents(loop.axis))
+
+
+def default_tail(context: NestContext) -> Tail:
+    """The tail that a nest without ragged coordinates names."""
+    return Tail.MASK
+
+
+def chain_steps(context: NestContext) -> int:
+    """Contributions to one result in one register block."""
+    return prod(loop.factor for loop in context.nest.loops if loop.axis in context.reduced_axes)
+
+
+def refuse_nest(context: NestContext) -> Iterator[Refusal]:
+    """Rules on the register block, chains, polynomials and tail of one nest."""
+    yield from _refuse_block(context)
+    yield from _refuse_chains(context)
+    yield from _refuse_variants(context)
+    yield from _refuse_tail(context)
+
+
+def _refuse_block(context: NestContext) -> Iterator[Refusal]:
+    for loop in context.nest.loops:
+        extent = context.extent(loop.axis)
+        if loop.factor > 1 and loop.step > max(extent, loop.lanes):
+            yield FactorExceedsExtent(axis=loop.axis, step=loop.step, extent=extent)
+    needed = live_registers(context)
+    if needed > context.facts.target.vector_registers:
+        yield RegisterBlockTooLarge(needed=needed, limit=context.facts.target.vector_registers)
+
+
+def live_registers(context: NestContext) -> int:
+    """Accumulators of the register block plus the block of one operand, in vector registers."""
+    target = context.facts.target
+    vector = context.vector_loop
+    lanes = 1 if vector is None else vector.lanes
+    outer = prod(loop.factor for loop in context.nest.loops if loop.axis not in context.reduced_axes)
+    accumulators = 0
+    for sink in context.reductions:
+        registers = target.registers(context.facts.lets[context.reduce(sink).body].dtype, lanes)
+        pairs = 2 if context.reduce(sink).op is ReduceOp.ARGMAX else 1
+        accumulators += outer * sink.chains * registers * pairs
+    return accumulators + 2 * target.registers(context.widest, lanes)
+
+
+def _refuse_chains(context: NestContext) -> Iterator[Refusal]:
+    steps = chain_steps(context)
+    for sink in context.reductions:
+        reduce = context.reduce(sink)
+        if sink.chains > steps:
+            yield ChainsExceedBlock(chains=sink.chains, steps=steps)
+        if sink.chains > 1 and not reduce.math.reassociate and reduce.op not in EXACT_IN_ANY_ORDER:
+            yield ChainsNeedReassociation(value=sink.value, chains=sink.chains)
+
+
+def _refuse_variants(context: NestContext) -> Iterator[Refusal]:
+    chosen = dict(context.nest.variants)
+    for op, dtype, max_ulp in context.functions:
+        permitted = tuple(v.name for v in vector_math.variants(op, dtype, context.facts.target, max_ulp))
+        if chosen.get(op.value) not in permitted:
+            yield VariantNotPermitted(op=op.value, variant=str(chosen.get(op.value)), permitted=permitted)
+
+
+def _refuse_tail(context: NestContext) -> Iterator[Refusal]:
+    loop = context.vector_loop
+    if loop is None:
+        return
+    tail = context.nest.tail
+    if not ragged(context):
+        if tail is not default_tail(context):
+            yield TailWithoutNeed(tail=tail.value)
+        return
+    match tail:
+        case Tail.MASK:
+            for dtype in sorted(context.memory_types, key=lambda t: t.value):
+                if not context.facts.target.masks(dtype):
+                    yield MaskUnsupported(dtype=dtype.value, target=context.facts.target.name)
+        case Tail.OVERLAP:
+            reason = _overlap_obstacle(context, loop)
+            if reason is not None:
+                yield OverlapUnsafe(reason=reason)
+        case Tail.SCALAR:
+            pass
+
+
+def _overlap_obstacle(context: NestContext, loop: NestLoop) -> str | None:
+    if any(isinstance(s, ReduceInto) for s in context.nest.sinks):
+        return "a reduction would count them twice"
+    if context.dynamic(loop.axis):
+        return "the extent of a partial packet is known at run time only"
+    if any(extent < loop.lanes for extent in context.extents(loop.axis)):
+        return f"there are fewer than {loop.lanes} coordinates"
+    stored = {context.facts.stores[s.store].tensor for s in context.nest.sinks if isinstance(s, StoreTensor)}
+    if stored & context.facts.in_out:
+        return "the nest reads a tensor that it overwrites"
+    written = {s.buffer for s in context.nest.sinks if not isinstance(s, StoreTensor)}
+    produced = {b for v, b in context.body.materialized if v in context.produced}
+    if written - produced:
+        return "the nest updates a loop's state in place"
+    return None

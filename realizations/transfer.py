@@ -1,0 +1,124 @@
+"""How lanes reach memory: contiguous, gathered, or transposed in registers: values and refusals.
+Must not know costs or instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from autotune.ir.affine import Affine
+from autotune.ir.buffer import StoreTensor, Transfer
+from autotune.ir.program import Indirect, Load
+from autotune.ir.types import DType
+from autotune.realizations.context import NestContext
+from autotune.realizations.evaluate import contiguous_axis
+from autotune.realizations.verdict import Refusal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeedsTransfer(Refusal):
+    rule: ClassVar[str] = "needs-transfer"
+    what: str
+    stride: int | None
+
+    @property
+    def sentence(self) -> str:
+        stride = "no constant stride" if self.stride is None else f"a stride of {self.stride} elements"
+        return f"{self.what} has {stride} across the lanes; a transfer (gather or transpose) has to be chosen"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferWithoutNeed(Refusal):
+    rule: ClassVar[str] = "transfer-without-need"
+    what: str
+    transfer: str
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.what} is contiguous or uniform across the lanes, so a {self.transfer} has nothing to do"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransposeImpossible(Refusal):
+    rule: ClassVar[str] = "transpose-impossible"
+    what: str
+    reason: str
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.what} cannot be transposed in registers: {self.reason}"
+
+
+def refuse_nest(context: NestContext) -> Iterator[Refusal]:
+    """Every access across the lanes is contiguous, uniform, or has a transfer that can reach it."""
+    if context.vector_loop is None:
+        return
+    chosen = dict(context.nest.transfers)
+    for let, load in context.loads():
+        stride = context.lane_stride_of_load(load)
+        transfer = chosen.get(let.id, Transfer.NONE)
+        yield from _refuse(context, f"load %{let.id}", stride, transfer, _load_flat(context, load), let.dtype, load)
+    stores = dict(context.nest.store_transfers)
+    for sink in context.nest.sinks:
+        if isinstance(sink, StoreTensor):
+            flat = context.flat_store(sink.store)
+            dtype = context.facts.program.tensor(context.facts.stores[sink.store].tensor).dtype
+            transfer = stores.get(sink.store, Transfer.NONE)
+            yield from _refuse(
+                context, f"store {sink.store}", context.lane_stride(flat), transfer, flat, dtype, None
+            )
+            if transfer is Transfer.TRANSPOSE and context.facts.stores[sink.store].mask is not None:
+                yield TransposeImpossible(what=f"store {sink.store}", reason="it is masked")
+
+
+def _load_flat(context: NestContext, load: Load) -> Affine | None:
+    return None if any(isinstance(i, Indirect) for i in load.index) else context.flat_load(load)
+
+
+def _refuse(
+    context: NestContext,
+    what: str,
+    stride: int | None,
+    transfer: Transfer,
+    flat: Affine | None,
+    dtype: DType,
+    load: Load | None,
+) -> Iterator[Refusal]:
+    free = stride in (0, 1)
+    if free and transfer is not Transfer.NONE:
+        yield TransferWithoutNeed(what=what, transfer=transfer.value)
+    elif not free and transfer is Transfer.NONE:
+        yield NeedsTransfer(what=what, stride=stride)
+    elif not free and transfer is Transfer.TRANSPOSE:
+        reason = _transpose_obstacle(context, stride, flat, dtype, load)
+        if reason is not None:
+            yield TransposeImpossible(what=what, reason=reason)
+
+
+def _transpose_obstacle(
+    context: NestContext, stride: int | None, flat: Affine | None, dtype: DType, load: Load | None
+) -> str | None:
+    loop = context.vector_loop
+    assert loop is not None
+    if flat is None or stride is None:
+        return "its elements have no constant stride across the lanes"
+    column = contiguous_axis(flat, loop.axis)
+    columns = None if column is None else context.loop(column)
+    if column is None or columns is None:
+        return "no axis of the nest is contiguous in memory"
+    if dtype is DType.BOOL:
+        return "bits have no register transpose"
+    whole = all(extent % loop.lanes == 0 for extent in context.extents(column)) and columns.factor % loop.lanes == 0
+    if not whole and not context.facts.target.masks(dtype):
+        return "its last block is partial and the target cannot mask this type"
+    if columns.factor % loop.lanes and columns.factor < min(context.extents(column)):
+        return f"{columns.factor} columns are unrolled, not a multiple of {loop.lanes} and not all"
+    if context.dynamic(loop.axis) and not context.facts.target.masks(dtype):
+        return "a partial packet needs masked rows, which the target lacks for this type"
+    if load is not None:
+        tensor = context.facts.program.tensor(load.tensor)
+        for entry, extent in zip(load.index, tensor.shape, strict=True):
+            if isinstance(entry, Affine) and not context.facts.ranges.inside(entry, extent.constant):
+                return "an index may leave the tensor"
+    return None

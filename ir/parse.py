@@ -50,6 +50,7 @@ from autotune.ir.program import (
     Tensor,
     Value,
 )
+from autotune.ir.text import zero_of
 from autotune.ir.types import DType, MathPolicy, Op, ReduceOp
 
 _TOKEN = re.compile(
@@ -176,6 +177,7 @@ class _Parser:
     dims: dict[str, int] = field(default_factory=dict)
     parameters: dict[str, int] = field(default_factory=dict)
     axes: dict[str, int] = field(default_factory=dict)
+    dtypes: list[DType] = field(default_factory=list)
 
     def program(self) -> Program:
         titles = [json.loads(_whole(line, line.take())) for line in self.block("program")]
@@ -183,6 +185,7 @@ class _Parser:
         heads = self.block("tensor", "scalar")
         names = self.declarations(heads, self.parameters)
         parameters = [self.parameter(line, name) for line, name in zip(heads, names, strict=True)]
+        self.dtypes = [p.dtype for p in parameters]
         heads = self.block("axis")
         names = self.declarations(heads, self.axes)  # an extent may name an axis declared further down
         axes = [self.axis(k, line, name) for k, (line, name) in enumerate(zip(heads, names, strict=True))]
@@ -316,7 +319,8 @@ class _Parser:
                 return IndexValue(expression=self.affine(line))
             case "load":
                 tensor, index = self.place(line)
-                return Load(tensor=tensor, index=index, fill=line.number_literal() if line.accept("fill") else 0)
+                fill = line.number_literal() if line.accept("fill") else zero_of(self.dtypes[tensor])
+                return Load(tensor=tensor, index=index, fill=fill)
             case "reduce":
                 return self.reduce(line)
             case "reindex":

@@ -88,6 +88,11 @@ def show_number(value: Number) -> str:
     return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
+def zero_of(dtype: DType) -> Number:
+    """The zero of an element type, which a load without a written fill value gives outside its tensor."""
+    return False if dtype is DType.BOOL else 0.0 if dtype.is_float else 0
+
+
 def _join(lines: Iterable[Line]) -> str:
     return "".join(f"{line.text}\n" for line in lines)
 
@@ -170,8 +175,7 @@ class _Printer:
             case IndexValue(expression=expression):
                 return f"index {self.affine(expression)}"
             case Load(tensor=tensor, index=index, fill=fill):
-                filled = "" if fill == 0 and type(fill) is int else f" fill {show_number(fill)}"
-                return f"load {self.place(tensor, index)}{filled}"
+                return f"load {self.place(tensor, index)}{self.fill(tensor, fill)}"
             case Elementwise(op=op, args=args, math=math):
                 return " ".join([op.value, *(f"%{a}" for a in args)]) + _policy(math)
             case Reduce(op=op, body=body, axes=axes, init=init, ordered=ordered, math=math):
@@ -186,6 +190,13 @@ class _Printer:
                 return f"final {self.axis(axis)}.{slot}"
             case _:
                 assert_never(value)
+
+    def fill(self, tensor: int, fill: Number) -> str:
+        """The fill value where it is not the tensor type's own zero; 0 and 0.0 are one program, but not equal data."""
+        parameters = self.program.parameters
+        dtype = parameters[tensor].dtype if 0 <= tensor < len(parameters) else DType.I64
+        zeros = {show_number(zero_of(dtype))} if self.named else {"0", "0.0", "false"}
+        return "" if show_number(fill) in zeros else f" fill {show_number(fill)}"
 
     def type(self, dtype: DType, axes: tuple[int, ...]) -> str:
         return f"{dtype.value}({', '.join(map(self.axis, axes))})"
@@ -237,7 +248,8 @@ class _Printer:
 
 
 def _symbol(name: str, fallback: str, taken: set[str]) -> str:
-    symbol = name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and name not in taken else fallback
+    readable = re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII)
+    symbol = next((s for s in (name, name.lower()) if readable and s not in taken), fallback)
     while symbol in taken:
         symbol += "_"
     taken.add(symbol)

@@ -99,8 +99,9 @@ class Builder:
         axes: set[int] = set()
         for entry in entries:
             axes |= set(self.lets[entry.value].axes) if isinstance(entry, Indirect) else entry.axes()
-        value = Load(tensor=tensor, index=tuple(entries), fill=fill)
-        return self.let(value, self.parameters[tensor].dtype, axes)
+        dtype = self.parameters[tensor].dtype
+        typed_fill = float(fill) if dtype.is_float else bool(fill) if dtype is DType.BOOL else int(fill)
+        return self.let(Load(tensor=tensor, index=tuple(entries), fill=typed_fill), dtype, axes)
 
     def op(self, op: Op, *args: int, dtype: DType | None = None, math: MathPolicy | None = None) -> int:
         axes = {a for arg in args for a in self.lets[arg].axes}
@@ -114,7 +115,7 @@ class Builder:
     def reduce(self, op: ReduceOp, body: int, *axes: int, init: int | None = None, ordered: bool = False) -> int:
         left = set(self.lets[body].axes) - set(axes)
         dtype = DType.I64 if op is ReduceOp.ARGMAX else self.lets[body].dtype
-        math = STRICT if ordered else REASSOCIATING
+        math = REASSOCIATING if op in (ReduceOp.SUM, ReduceOp.PROD) and not ordered else STRICT
         return self.let(Reduce(op=op, body=body, axes=axes, init=init, ordered=ordered, math=math), dtype, left)
 
     def reindex(self, value: int, source: int, target: int) -> int:

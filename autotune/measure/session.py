@@ -1,0 +1,390 @@
+"""Measuring as the search sees it: compile, gate, race, time and shoot-out of candidates, each ending in one state.
+Must not know which candidate comes next or where outcomes are kept."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from typing import Any, TypeVar
+
+from autotune.ir.program import Program
+from autotune.measure.buffers import SharedObject, plan_layout
+from autotune.measure.cases import Case
+from autotune.measure.environment import Environment, observe
+from autotune.measure.gate import Passed
+from autotune.measure.protocol import (
+    BuildRequest,
+    Done,
+    GateRequest,
+    Hello,
+    Kernel,
+    RaceRequest,
+    Raised,
+    Request,
+    RoundsRequest,
+    Stage,
+    Subject,
+    TimeRequest,
+)
+from autotune.measure.race import Finalist, Standing, rank
+from autotune.measure.server import ForkServer
+from autotune.measure.states import (
+    CompileError,
+    CompileTimeout,
+    Crash,
+    Measured,
+    Noisy,
+    OverBudget,
+    RacedOut,
+    RaceResult,
+    RunFailure,
+    Timeout,
+    Wrong,
+)
+from autotune.measure.worker import COMPILE_STAGE, Role
+from autotune.realizations.target import Target
+
+COMPILE_SECONDS = 20.0
+START_SECONDS = 60.0
+MOST_CALL_SECONDS = 10.0
+LEAST_CALL_SECONDS = 2.0
+CALL_OVER_BEST = 100.0
+MEMORY_BYTES = 2 << 30
+CANDIDATES_A_WORKER = 64
+SHOOTOUT_PROCESSES = 2
+SHOOTOUT_ROUNDS = 10
+FINAL_KERNELS = 2
+
+Result = TypeVar("Result")
+
+
+class WorkerFailure(RuntimeError):
+    """A worker's own code failed, not a candidate's; its message and trace."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expired:
+    """The deadline of `stage` passed."""
+
+    stage: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cores:
+    """Where workers run: one core measures, another compiles if there is another."""
+
+    measure: int
+    compile: int
+
+    @staticmethod
+    def choose() -> Cores:
+        """The last two cores this process may use."""
+        available = sorted(os.sched_getaffinity(0))
+        return Cores(measure=available[-1], compile=available[-2] if len(available) > 1 else available[-1])
+
+
+class Worker:
+    """A worker process that is started when needed and again after it died, was killed or served its time."""
+
+    def __init__(self, server: ForkServer, role: Role, core: int, subject: SharedObject) -> None:
+        self._server, self._role, self._core, self._subject = server, role, core, subject
+        self._channel: Connection | None = None
+        self._pid = 0
+        self._served = 0
+        self.hello: Hello | None = None
+
+    def start(self) -> None:
+        """Have a process ready; nothing if there is one.
+
+        Raises: WorkerFailure where it does not come up.
+        """
+        if self._channel is not None:
+            return
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._pid = self._server.fork(self._role.value, self._core, theirs, self._subject.descriptor)
+        self._channel, self._served = Connection(ours.detach()), 0
+        answer = self._await("start", START_SECONDS)
+        if not isinstance(answer, Hello):
+            raise WorkerFailure(f"a {self._role.value} worker did not start: {answer}")
+        self.hello = answer
+
+    def ask(self, request: Request, stage: str, seconds: float) -> Any:
+        """The worker's answer: what it returned, Raised, or Crash or Expired after its end.
+
+        Interrupted by an exception, Ctrl-C included, it kills the worker, whose answer would be out of step.
+        """
+        if self._served >= CANDIDATES_A_WORKER:
+            self.stop()
+        try:
+            self.start()
+            self._served += 1
+            assert self._channel is not None
+            with suppress(BrokenPipeError, ConnectionResetError):
+                self._channel.send(request)
+            return self._await(stage, seconds)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Kill the process and everything it started."""
+        if self._channel is not None:
+            self._end()
+
+    def _await(self, stage: str, seconds: float) -> Any:
+        assert self._channel is not None
+        deadline = time.monotonic() + seconds
+        while True:
+            if not self._channel.poll(max(0.0, deadline - time.monotonic())):
+                self._end()
+                return Expired(stage=stage, seconds=seconds)
+            try:
+                message = self._channel.recv()
+            except (EOFError, ConnectionResetError):
+                status, peak_bytes = self._end()
+                return Crash(signal=_cause(status), stage=stage, peak_bytes=peak_bytes)
+            match message:
+                case Stage():
+                    stage, seconds = message.text, message.seconds
+                    deadline = time.monotonic() + seconds
+                case Done(value=value):
+                    return value
+                case Raised() | Hello():
+                    return message
+
+    def interrupt(self) -> None:
+        """Make an `ask` of another thread return by killing the process it waits for."""
+        with suppress(ProcessLookupError):
+            if self._pid:
+                os.kill(self._pid, signal.SIGKILL)
+
+    def _end(self) -> tuple[int, int]:
+        """Kill the process and its group; wait status and peak resident bytes. A dying process keeps its status."""
+        assert self._channel is not None
+        for kill in (os.killpg, os.kill):
+            with suppress(ProcessLookupError):
+                kill(self._pid, signal.SIGKILL)
+        self._channel.close()
+        self._channel = None
+        pid, self._pid = self._pid, 0
+        return self._server.reap(pid)
+
+
+def _cause(status: int) -> str:
+    if os.WIFSIGNALED(status):
+        return signal.Signals(os.WTERMSIG(status)).name
+    return f"exit {os.waitstatus_to_exitcode(status)}"
+
+
+class Session:
+    """Measures candidates of one bound program on one shape; a context manager.
+
+    Compiling and measuring run in a process and on a core each, so they overlap; where the other core would disturb,
+    beyond L2 and in the shoot-out, the compiler waits. The calling thread keeps off the measuring core meanwhile.
+    """
+
+    def __init__(
+        self,
+        server: ForkServer,
+        program: Program,
+        target: Target,
+        cases: Sequence[Case],
+        *,
+        build: str = "autotune.build:build",
+        seed: int = 0,
+        memory_bytes: int = MEMORY_BYTES,
+        compile_seconds: float = COMPILE_SECONDS,
+        least_call_seconds: float = LEAST_CALL_SECONDS,
+    ) -> None:
+        """`build` is the import path of `build(program, candidate, target) -> Kernel`, run in the worker."""
+        self.subject = Subject(
+            program=program,
+            target=target,
+            cases=tuple(cases),
+            layout=plan_layout(program),
+            build=build,
+            seed=seed,
+            l2_bytes=target.l2_bytes,
+            memory_bytes=memory_bytes,
+        )
+        self._server = server
+        self._compile_seconds, self._least_call_seconds = compile_seconds, least_call_seconds
+        self._best_ns: float | None = None
+        self._quiet = threading.Lock()  # held while compiling, and while measuring what compiling would disturb
+        self._pending: Future[Any] | None = None
+
+    def __enter__(self) -> Session:
+        self.cores = Cores.choose()
+        self._affinity = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, self._affinity - {self.cores.measure} or self._affinity)
+        self._shared = SharedObject.store(self.subject)
+        self._compiler = Worker(self._server, Role.COMPILE, self.cores.compile, self._shared)
+        self._measurer = Worker(self._server, Role.MEASURE, self.cores.measure, self._shared)
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="autotune-compile")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._executor.shutdown(wait=False, cancel_futures=True)
+        while self._pending is not None and not self._pending.done():
+            self._compiler.interrupt()
+            wait([self._pending], timeout=0.02)
+        self._compiler.stop()
+        self._measurer.stop()
+        self._shared.close()
+        os.sched_setaffinity(0, self._affinity)
+
+    def environment(self) -> Environment:
+        """What the machine is and does now; starts the measuring worker if there is none."""
+        self._measurer.start()
+        assert self._measurer.hello is not None
+        return observe(core=self.cores.measure, huge_page_bytes=self._measurer.hello.huge_page_bytes)
+
+    # --- one candidate --------------------------------------------------------------------------------------------
+
+    def compile(self, candidate: object) -> Future[Any]:
+        """Begin to compile, in order of asking; the future holds a Kernel, CompileError, CompileTimeout or Crash."""
+        self._pending = self._executor.submit(self._compile, candidate)
+        return self._pending
+
+    def _compile(self, candidate: object) -> Any:
+        with self._quiet:
+            answer = self._compiler.ask(BuildRequest(candidate=candidate), COMPILE_STAGE, self._compile_seconds)
+        match answer:
+            case Raised(text=text, trace=trace):
+                if answer.out_of_memory:
+                    self._compiler.stop()
+                return CompileError(text=text, trace=trace)
+            case Expired(seconds=seconds):
+                return CompileTimeout(seconds=seconds)
+            case _:
+                return answer
+
+    def gate(self, kernel: Kernel) -> Passed | RunFailure:
+        """Check a kernel on every case; see `autotune.measure.gate`."""
+        limit = self.subject.memory_bytes // 4
+        if kernel.workspace_bytes > limit:
+            return OverBudget(budget="workspace bytes", value=kernel.workspace_bytes, limit=limit)
+        verdict = self._ask(GateRequest(kernel=kernel, call_seconds=self._call_seconds()))
+        if isinstance(verdict, Wrong) and verdict.memory:
+            self._measurer.stop()  # what else it wrote over is unknown
+        assert isinstance(verdict, Passed | Wrong | Crash | Timeout | CompileError)
+        return verdict
+
+    def time(self, kernel: Kernel) -> Measured | RunFailure:
+        """Time a kernel that passed the gate, alone."""
+        with self._undisturbed(kernel):
+            result = self._ask(TimeRequest(kernel=kernel, call_seconds=self._call_seconds()))
+        assert isinstance(result, Measured | Crash | Timeout | CompileError)
+        return self._noted(result)
+
+    def race(self, kernel: Kernel, incumbent: Kernel) -> RaceResult | RunFailure:
+        """Time a kernel that passed the gate against the incumbent."""
+        with self._undisturbed(kernel, incumbent):
+            request = RaceRequest(kernel=kernel, incumbent=incumbent, call_seconds=self._call_seconds())
+            result = self._ask(request)
+        assert isinstance(result, Measured | RacedOut | Noisy | Crash | Timeout | CompileError)
+        return self._noted(result)
+
+    def evaluate(self, kernel: Kernel, incumbent: Kernel | None = None) -> RaceResult | RunFailure:
+        """Check a kernel and time it, against the incumbent if there is one: the one state it ends in."""
+        passed = self.gate(kernel)
+        if not isinstance(passed, Passed):
+            return passed
+        result = self.time(kernel) if incumbent is None else self.race(kernel, incumbent)
+        match result:
+            case Measured() | RacedOut() | Noisy():
+                return replace(result, checks=passed.checks)
+            case _:
+                return result
+
+    # --- finals ---------------------------------------------------------------------------------------------------
+
+    def shootout(self, kernels: Sequence[Kernel]) -> list[Standing]:
+        """Rank kernels that passed the gate, best first, by successive halving in two fresh processes.
+
+        A kernel that crashes or hangs here drops out. Names in the result are the kernels' `sha256`.
+        """
+        alive = list({k.sha256: k for k in kernels}.values())
+        losers: list[Standing] = []
+        workers = [
+            Worker(self._server, Role.MEASURE, self.cores.measure, self._shared) for _ in range(SHOOTOUT_PROCESSES)
+        ]
+        with self._quiet:
+            try:
+                while True:
+                    alive, standings = self._heat(workers, alive)
+                    if len(standings) <= FINAL_KERNELS:
+                        return standings + losers
+                    kept = {s.name for s in standings[: (len(standings) + 1) // 2]}
+                    losers = standings[len(kept) :] + losers
+                    alive = [k for k in alive if k.sha256 in kept]
+            finally:
+                for worker in workers:
+                    worker.stop()
+
+    def _heat(self, workers: Sequence[Worker], kernels: list[Kernel]) -> tuple[list[Kernel], list[Standing]]:
+        """Time kernels in each process and rank them; again without those that fail."""
+        times: list[list[list[float]]] = []
+        for worker in workers:
+            request = RoundsRequest(kernels=tuple(kernels), rounds=SHOOTOUT_ROUNDS, call_seconds=self._call_seconds())
+            answer = self._ask(request, worker)
+            if not isinstance(answer, list):
+                sound = [k for k in kernels if isinstance(self._time_in(worker, k), Measured)]
+                return self._heat(workers, sound) if sound else ([], [])
+            times.append(answer)
+        finalists = [
+            Finalist(
+                name=kernel.sha256,
+                code_bytes=kernel.code_bytes,
+                compile_seconds=kernel.compile_seconds,
+                rounds_ns=tuple(tuple(process[k]) for process in times),
+            )
+            for k, kernel in enumerate(kernels)
+        ]
+        return kernels, rank(finalists)
+
+    def _time_in(self, worker: Worker, kernel: Kernel) -> Any:
+        return self._ask(TimeRequest(kernel=kernel, call_seconds=self._call_seconds()), worker)
+
+    # --- requests -------------------------------------------------------------------------------------------------
+
+    def _ask(self, request: Request, worker: Worker | None = None) -> Any:
+        answer = (worker or self._measurer).ask(request, "start", self._call_seconds())
+        match answer:
+            case Expired(stage=stage, seconds=seconds):
+                return Timeout(seconds=seconds, stage=stage)
+            case Raised(text=text, trace=trace):
+                raise WorkerFailure(f"{text}\n{trace}")
+            case _:
+                return answer
+
+    def _call_seconds(self) -> float:
+        """How long one call may take, given the best so far."""
+        if self._best_ns is None:
+            return MOST_CALL_SECONDS
+        return min(MOST_CALL_SECONDS, max(self._least_call_seconds, CALL_OVER_BEST * self._best_ns * 1e-9))
+
+    def _noted(self, result: Result) -> Result:
+        if isinstance(result, Measured):
+            self._best_ns = min(result.ns, self._best_ns or result.ns)
+        return result
+
+    @contextmanager
+    def _undisturbed(self, *kernels: Kernel) -> Iterator[None]:
+        """Keep the compiler still where the working set leaves L2."""
+        largest = self.subject.layout.data_bytes + max(k.workspace_bytes for k in kernels)
+        if largest > self.subject.l2_bytes:
+            with self._quiet:
+                yield
+        else:
+            yield

@@ -1,0 +1,204 @@
+"""Body of a worker process: compiles candidates, or checks and times kernels, one request after another.
+Must not know deadlines or what a failure means for the search; the parent enforces both."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import resource
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from multiprocessing.connection import Connection
+from statistics import median
+from typing import Any, TypeAlias, assert_never
+
+from autotune.jit import ObjectRefusedError, compile_module, host_target, load
+from autotune.measure.bench import Bench, Loaded
+from autotune.measure.buffers import SharedObject, huge_page_bytes
+from autotune.measure.clock import LOOP_SYMBOL, Call, Clock, interruptions, loop_text
+from autotune.measure.gate import Passed, check_kernel
+from autotune.measure.protocol import (
+    BuildRequest,
+    Done,
+    GateRequest,
+    Hello,
+    RaceRequest,
+    Raised,
+    Request,
+    RoundsRequest,
+    Stage,
+    Subject,
+    TimeRequest,
+)
+from autotune.measure.race import MAX_REDONE_ROUNDS, MAX_ROUNDS, SLOW_CALL_NS, Contender, race, settle_slow
+from autotune.measure.states import CompileError, Measured, RaceResult, Wrong
+
+COMPILE_STAGE = "compile"
+TIMED_SAMPLES = 15
+COMPARE_SECONDS = 120.0
+SECONDS_OVER_EXPECTED = 4.0
+
+Send: TypeAlias = Callable[[Any], None]
+
+
+class Role(Enum):
+    COMPILE = "compile"
+    MEASURE = "measure"
+
+
+def serve(role: str, core: int, connection: int, subject_descriptor: int) -> None:
+    """Answer requests until the parent closes the connection."""
+    channel = Connection(connection)
+    subject: Subject = SharedObject(subject_descriptor).load()
+    match Role(role):
+        case Role.COMPILE:
+            _limit_memory(subject.memory_bytes)
+            channel.send(Hello(core=core, huge_page_bytes=0))
+            answer = _compiler(subject)
+        case Role.MEASURE:
+            bench, clock = Bench(subject), _clock(subject)
+            bench.prepare_timing()
+            channel.send(Hello(core=core, huge_page_bytes=huge_page_bytes(bench.arena.memory)))
+            _limit_memory(subject.memory_bytes + 2 * subject.layout.size_bytes)
+            answer = _Measurer(bench, clock, channel.send).answer
+        case _:
+            assert_never(role)
+    gc.freeze()
+    while True:
+        try:
+            request = channel.recv()
+        except EOFError:
+            return
+        channel.send(_guarded(answer, request))
+
+
+def _guarded(answer: Callable[[Request], Any], request: Request) -> Done | Raised:
+    """The worker boundary: whatever Python raises becomes a message."""
+    try:
+        return Done(value=answer(request))
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        return Raised(text=text, trace=traceback.format_exc(limit=-12), out_of_memory=isinstance(error, MemoryError))
+
+
+def _limit_memory(extra_bytes: int) -> None:
+    """Let the process grow by so much and no more."""
+    with open("/proc/self/statm", encoding="ascii") as statm:
+        pages = int(statm.read().split()[0])
+    limit = pages * resource.getpagesize() + extra_bytes
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _compiler(subject: Subject) -> Callable[[Request], Any]:
+    module, _, name = subject.build.partition(":")
+    build = getattr(importlib.import_module(module), name)
+
+    def answer(request: Request) -> Any:
+        assert isinstance(request, BuildRequest)
+        return build(subject.program, request.candidate, subject.target)
+
+    return answer
+
+
+def _clock(subject: Subject) -> Clock:
+    loop = compile_module(loop_text(), host_target())
+    handle = load(loop.object_bytes, LOOP_SYMBOL)
+    return Clock(handle, subject.seed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sampler:
+    """Times of kernels by number. Units: nanoseconds a call; `estimates` are the rough ones of the warm-up."""
+
+    clock: Clock
+    calls: list[Call]
+    estimates: tuple[float, ...]
+    refill: Callable[[], None] | None
+
+    def __call__(self, kernel: int) -> float:
+        return self.clock.sample(self.calls[kernel], self.estimates[kernel], self.refill)
+
+
+class _Measurer:
+    """Answers of a measuring worker."""
+
+    def __init__(self, bench: Bench, clock: Clock, send: Send) -> None:
+        self.bench, self.clock, self.send = bench, clock, send
+
+    def answer(self, request: Request) -> Passed | Wrong | CompileError | RaceResult | list[list[float]]:
+        match request:
+            case GateRequest():
+                return self.gate(request)
+            case TimeRequest():
+                return self.time(request)
+            case RaceRequest():
+                return self.race(request)
+            case RoundsRequest():
+                return self.rounds(request)
+            case BuildRequest():
+                raise TypeError("a measuring worker does not compile")
+            case _:
+                assert_never(request)
+
+    def gate(self, request: GateRequest) -> Passed | Wrong | CompileError:
+        def announce(text: str, is_call: bool) -> None:
+            self.send(Stage(text=text, seconds=request.call_seconds if is_call else COMPARE_SECONDS))
+
+        announce("load", False)
+        try:
+            kernel = self.bench.loaded(request.kernel)
+        except (ObjectRefusedError, ValueError) as error:
+            return CompileError(text=str(error))
+        return check_kernel(self.bench, self.clock, kernel, announce)
+
+    def time(self, request: TimeRequest) -> Measured:
+        """Time a kernel alone: by samples, or by one call where that takes over a second."""
+        with self.sampling([self.bench.loaded(request.kernel)], request.call_seconds, TIMED_SAMPLES) as sampler:
+            few = sampler.estimates[0] > SLOW_CALL_NS
+            samples = sampler.estimates if few else tuple(sampler(0) for _ in range(TIMED_SAMPLES))
+        return Measured(ns=median(samples), samples_ns=samples, few_calls=few)
+
+    def race(self, request: RaceRequest) -> RaceResult:
+        kernels = [self.bench.loaded(request.incumbent), self.bench.loaded(request.kernel)]
+        beyond_l2 = self.beyond_l2(*kernels)
+        samples = 4 * (MAX_ROUNDS + MAX_REDONE_ROUNDS)
+        with self.sampling(kernels, request.call_seconds, samples) as sampler:
+            order = {Contender.A: 0, Contender.B: 1}
+            return settle_slow(*sampler.estimates) or race(
+                lambda who: sampler(order[who]), interruptions=interruptions, beyond_l2=beyond_l2
+            )
+
+    def rounds(self, request: RoundsRequest) -> list[list[float]]:
+        """Times by kernel and round; each round starts with the next kernel, and every other one runs backwards."""
+        kernels = [self.bench.loaded(k) for k in request.kernels]
+        times: list[list[float]] = [[] for _ in kernels]
+        with self.sampling(kernels, request.call_seconds, request.rounds * len(kernels)) as sampler:
+            for number in range(request.rounds):
+                order = [(number + k) % len(kernels) for k in range(len(kernels))]
+                for k in reversed(order) if number % 2 else order:
+                    times[k].append(sampler(k))
+        return times
+
+    def beyond_l2(self, *kernels: Loaded) -> bool:
+        return max(self.bench.working_set_bytes(k.kernel) for k in kernels) > self.bench.subject.l2_bytes
+
+    @contextlib.contextmanager
+    def sampling(self, kernels: list[Loaded], call_seconds: float, samples: int) -> Iterator[Sampler]:
+        """Sampler of warmed-up kernels; the garbage collector rests meanwhile."""
+        bench, clock = self.bench, self.clock
+        self.send(Stage(text="warm up", seconds=call_seconds * 4 * len(kernels)))
+        bench.prepare_timing()
+        calls = bench.timed_calls(kernels)
+        refill = bench.refill if bench.needs_refill else None
+        estimates = tuple(clock.estimate_ns(call, refill) for call in calls)
+        expected = samples * max(max(estimates) * 1e-9, 0.3e-3)
+        self.send(Stage(text="timing", seconds=call_seconds + SECONDS_OVER_EXPECTED * expected))
+        gc.disable()
+        try:
+            yield Sampler(clock=clock, calls=calls, estimates=estimates, refill=refill)
+        finally:
+            gc.enable()

@@ -1,0 +1,134 @@
+"""Races and rankings on simulated timings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from autotune.measure.race import (
+    MAX_REDONE_ROUNDS,
+    MAX_ROUNDS,
+    Contender,
+    Finalist,
+    race,
+    rank,
+    settle_slow,
+)
+from autotune.measure.states import Measured, Noisy, RacedOut
+
+
+def simulated(ratio: float, noise: float, seed: int) -> Callable[[Contender], float]:
+    rng = np.random.default_rng(seed)
+    means = {Contender.A: 1000.0, Contender.B: 1000.0 * ratio}
+    return lambda who: means[who] * float(np.exp(abs(rng.normal(0, noise))))
+
+
+def test_a_hopeless_candidate_is_cut_after_two_rounds() -> None:
+    found = race(simulated(1.5, 0.01, 0))
+    assert isinstance(found, RacedOut)
+    assert len(found.log_ratios) == 2 and found.ratio == pytest.approx(1.5, rel=0.05)
+
+
+def test_five_percent_slower_is_cut_within_a_few_rounds() -> None:
+    results = [race(simulated(1.05, 0.01, seed)) for seed in range(40)]
+    cut = [r for r in results if isinstance(r, RacedOut)]
+    assert len(cut) >= 38
+    assert np.median([len(r.log_ratios) for r in cut]) <= 6
+
+
+def test_a_faster_candidate_is_never_cut_and_soon_promoted() -> None:
+    results = [race(simulated(0.95, 0.01, seed)) for seed in range(40)]
+    assert all(isinstance(r, Measured) and r.promoted for r in results)
+    assert all(len(r.log_ratios) >= 8 for r in results if isinstance(r, Measured))
+
+
+def test_equal_twins_are_rarely_promoted() -> None:
+    results = [race(simulated(1.0, 0.02, seed)) for seed in range(200)]
+    promoted = [r for r in results if isinstance(r, Measured) and r.promoted]
+    assert len(promoted) <= 2
+
+
+def test_rounds_alternate_between_abba_and_baab() -> None:
+    order: list[Contender] = []
+
+    def sample(who: Contender) -> float:
+        order.append(who)
+        return 1000.0 + len(order) % 3
+
+    found = race(sample)
+    a, b = Contender.A, Contender.B
+    assert order[:8] == [a, b, b, a, b, a, a, b]
+    assert isinstance(found, Measured) and len(found.log_ratios) == MAX_ROUNDS
+
+
+def test_a_round_is_redone_when_the_process_was_descheduled() -> None:
+    counts = iter([0, 1, 1, 1] + [1] * 100)
+    found = race(simulated(1.5, 0.001, 3), interruptions=lambda: next(counts))
+    assert isinstance(found, RacedOut)
+    assert found.redone_rounds == 1 and len(found.samples_ns) == 4
+
+
+def test_an_incumbent_that_disagrees_with_itself_for_good_is_noisy() -> None:
+    rng = np.random.default_rng(1)
+    found = race(lambda who: float(rng.choice([1000.0, 1500.0])) if who is Contender.A else 1000.0 * rng.uniform(1, 2))
+    assert isinstance(found, Noisy | RacedOut | Measured)
+    always = iter(range(10_000))
+    noisy = race(simulated(1.0, 0.001, 2), interruptions=lambda: next(always))
+    assert noisy == Noisy(redone_rounds=MAX_REDONE_ROUNDS + 1, samples_ns=())
+
+
+def test_identical_times_decide_nothing() -> None:
+    found = race(lambda who: 500.0)
+    assert isinstance(found, Measured) and not found.promoted
+
+
+def test_beyond_l2_the_median_counts_instead_of_the_minimum() -> None:
+    times = {Contender.A: [1000.0, 1080.0], Contender.B: [1000.0, 1800.0]}
+    seen = {Contender.A: 0, Contender.B: 0}
+
+    def sample(who: Contender) -> float:
+        seen[who] += 1
+        return times[who][seen[who] % 2]
+
+    by_minimum, by_median = race(sample), race(sample, beyond_l2=True)
+    assert isinstance(by_minimum, Measured)
+    assert isinstance(by_median, RacedOut) and by_median.ratio == pytest.approx(1400 / 1040)
+
+
+def test_very_slow_kernels_are_settled_by_one_call() -> None:
+    assert settle_slow(1e6, 2e6) is None
+    assert isinstance(settle_slow(1e6, 2e8), RacedOut)
+    faster = settle_slow(3e9, 1e9 * 1.5)
+    assert isinstance(faster, Measured) and faster.promoted and faster.few_calls
+    close = settle_slow(2e9, 2e9)
+    assert isinstance(close, Measured) and not close.promoted
+
+
+def finalist(name: str, level: float, seed: int, code_bytes: int = 100, noise: float = 0.002) -> Finalist:
+    rng = np.random.default_rng(seed)
+    rounds = tuple(tuple(float(v) for v in level * np.exp(rng.normal(0, noise, 10))) for _ in range(2))
+    return Finalist(name=name, code_bytes=code_bytes, compile_seconds=0.1, rounds_ns=rounds)
+
+
+def test_finalists_are_ranked_by_time() -> None:
+    placed = rank([finalist("slow", 1200, 1), finalist("fast", 1000, 2), finalist("middle", 1100, 3)])
+    assert [s.name for s in placed] == ["fast", "middle", "slow"]
+    assert not any(s.tied for s in placed)
+    assert placed[0].ns == pytest.approx(1000, rel=0.01) and placed[0].upper_ns >= placed[0].ns
+
+
+def test_a_tie_goes_to_the_smaller_code() -> None:
+    placed = rank([finalist("large", 1000, 1, 900), finalist("small", 1003, 2, 100), finalist("slow", 1100, 3, 10)])
+    assert [s.name for s in placed] == ["small", "large", "slow"]
+    assert [s.tied for s in placed] == [True, True, False]
+
+
+def test_slow_phases_of_the_machine_cancel() -> None:
+    phases = np.linspace(1, 2, 10)
+    a = Finalist(name="a", code_bytes=1, compile_seconds=0, rounds_ns=(tuple(1000 * phases), tuple(1000 * phases)))
+    b = Finalist(name="b", code_bytes=1, compile_seconds=0, rounds_ns=(tuple(1050 * phases), tuple(1050 * phases)))
+    placed = rank([b, a])
+    assert [s.name for s in placed] == ["a", "b"]
+    assert placed[0].upper_ns == pytest.approx(placed[0].ns)

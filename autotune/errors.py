@@ -180,6 +180,11 @@ class NoParallel(SourceError):
     remedy = "put the work into one loop: for row in at.parallel(x.shape[0]):"
 
 
+class StoresNothing(SourceError):
+    sentence = "kernel {name!r} stores nothing"
+    remedy = "store its results: y[row, :] = value"
+
+
 class ParallelMisplaced(SourceError):
     sentence = "at.parallel stands where it may not: {problem}"
     remedy = "a kernel has one at.parallel loop, at its top level, with all work inside"

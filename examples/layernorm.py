@@ -7,9 +7,7 @@ import autotune as at
 
 
 @at.kernel(workloads=[dict(M=129, N=65), dict(M=129, N=512), dict(M=129, N=1024), dict(M=129, N=4096)])
-def layernorm(
-    x: at.f32["M", "N"], weight: at.f32["N"], bias: at.f32["N"], y: at.f32["M", "N"], eps: at.f32 = 1e-5
-):
+def layernorm(x: at.f32["M", "N"], weight: at.f32["N"], bias: at.f32["N"], y: at.f32["M", "N"], eps: at.f32 = 1e-5):
     """Each row shifted to mean zero and scaled to variance one, times the weights, plus the bias."""
     M, N = x.shape
     for row in at.parallel(M):

@@ -7,9 +7,7 @@ import autotune as at
 
 
 @at.kernel(workloads=[dict(H=32, S=128, D=128)])
-def rope(
-    x: at.f32["H", "S", "D"], cos: at.f32["S", "D//2"], sin: at.f32["S", "D//2"], y: at.f32["H", "S", "D"]
-):
+def rope(x: at.f32["H", "S", "D"], cos: at.f32["S", "D//2"], sin: at.f32["S", "D//2"], y: at.f32["H", "S", "D"]):
     """Element d and element d + D/2 of each head are one pair, turned by the angle of their position."""
     H, S, D = x.shape
     for h, s in at.parallel(H, S):

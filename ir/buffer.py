@@ -108,10 +108,11 @@ class NestLoop:
 class Nest:
     """Loops, outermost first, around sinks. Loops over reduced axes stand innermost.
 
-    `variants` names the polynomial of each math operation; `transfers` the transfer of each load (by value number),
+    `number` is the candidate's own; the copies of a carried value share one. `variants` names the polynomial of each math operation; `transfers` the transfer of each load (by value number),
     `store_transfers` that of each tensor store (by store number).
     """
 
+    number: int
     loops: tuple[NestLoop, ...]
     sinks: tuple[Sink, ...]
     tail: Tail

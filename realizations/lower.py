@@ -156,6 +156,7 @@ class _BodyLowering:
         domain, reduced = self.domain(sinks, loops)
         inside = self.read_closure(sinks)
         return Nest(
+            number=self.nest_of[first],
             loops=tuple(self.nest_loop(axis, mapping, compute) for axis in nest_order(domain, reduced)),
             sinks=sinks,
             tail=self.tails.get(self.nest_of[first], Tail.SCALAR),
@@ -298,8 +299,8 @@ class _BodyLowering:
         mapping, compute = self.mapping[phase.number], self.compute[phase.number]
         sink = StoreBuffer(buffer=buffer, value=value)
         inside = self.read_closure((sink,))
-        del loops
         return Nest(
+            number=self.nest_of[phase.number],
             loops=tuple(self.nest_loop(axis, mapping, compute) for axis in axes),
             sinks=(sink,),
             tail=self.tails.get(self.nest_of[phase.number], Tail.SCALAR),

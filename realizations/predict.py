@@ -3,7 +3,7 @@ Must not know what an event costs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from autotune.ir.buffer import BlockLoop, Body, BufferProgram, Nest, Step
@@ -42,28 +42,26 @@ def only_body(plan: BufferProgram, full: bool) -> BufferProgram:
     return replace(plan, bodies=tuple(b for b in plan.bodies if b.full is full))
 
 
-def only_nest(body: Body, wanted: int, replacement: Nest) -> Body:
-    """A body with nest number `wanted` alone, exchanged, inside the loops that enclose it."""
-    position = -1
+def only_nest(body: Body, number: int, exchange: Callable[[Nest], Nest]) -> Body:
+    """A body with the nests of one number alone, exchanged, inside the loops that enclose them."""
 
     def keep(steps: Sequence[Step]) -> tuple[Step, ...]:
-        nonlocal position
         kept: list[Step] = []
         for step in steps:
-            if isinstance(step, BlockLoop):
-                inner = keep(step.body)
-                if inner:
-                    kept.append(replace(step, body=inner))
-                continue
-            position += 1
-            if position == wanted:
-                kept.append(replacement)
+            match step:
+                case BlockLoop():
+                    inner = keep(step.body)
+                    if inner:
+                        kept.append(replace(step, body=inner))
+                case Nest():
+                    if step.number == number:
+                        kept.append(exchange(step))
         return tuple(kept)
 
     return replace(body, steps=keep(body.steps))
 
 
-def count_nest(plan: BufferProgram, wanted: int, replacement: Nest, target: Target) -> Count:
-    """Count one nest of every body of a program, exchanged for another, with the packets around it."""
-    bodies = tuple(only_nest(body, wanted, replacement) for body in plan.bodies)
+def count_nest(plan: BufferProgram, number: int, exchange: Callable[[Nest], Nest], target: Target) -> Count:
+    """Count the nests of one number in every body of a program, exchanged, with the packets around them."""
+    bodies = tuple(only_nest(body, number, exchange) for body in plan.bodies)
     return count(replace(plan, bodies=bodies), target)

@@ -6,19 +6,9 @@ from __future__ import annotations
 from autotune.errors import AutotuneError
 
 
-class BadBudget(AutotuneError):
-    sentence = "--budget {text}: expected a positive duration, a number and one of ms, s, m, h"
-    remedy = "write --budget 60s"
-
-
 class BadShape(AutotuneError):
     sentence = "--shape {text}: {problem}; expected NAME=NUMBER entries with commas between"
     remedy = "write --shape M=129,N=512"
-
-
-class BadTrials(AutotuneError):
-    sentence = "--max-trials {trials}: expected a whole number of at least 1"
-    remedy = "leave the option out for no limit"
 
 
 class BadOutput(AutotuneError):
@@ -59,3 +49,8 @@ class NoSuchCandidate(AutotuneError):
 class NoDrawing(AutotuneError):
     sentence = "--out draws the graph with matplotlib, which is not installed"
     remedy = "write pip install 'autotune-kernels[plot]', or leave --out away for the text form"
+
+
+class CannotRun(AutotuneError):
+    sentence = "{target} does not run on this machine, so nothing can be checked on it"
+    remedy = "write --target simd; `autotune targets` lists what runs here"

@@ -8,12 +8,14 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-File: TypeAlias = Annotated[
-    Path, typer.Argument(help="Python file with the kernel.", exists=True, dir_okay=False, readable=True)
-]
+File: TypeAlias = Annotated[Path, typer.Argument(help="Python file with the kernel.", show_default=False)]
 CandidateName: TypeAlias = Annotated[
     str | None,
-    typer.Argument(help="A candidate id or its first digits, or `reference`; the stored winner if left out."),
+    typer.Argument(
+        metavar="[CANDIDATE]",
+        help="A candidate id or its first digits, or `reference`; the stored winner if left out.",
+        show_default=False,
+    ),
 ]
 KernelName: TypeAlias = Annotated[
     str | None, typer.Option("--kernel", help="Name of one kernel of the file; all of them if left out.")
@@ -21,18 +23,20 @@ KernelName: TypeAlias = Annotated[
 Shapes: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        "--shape",
-        help="Sizes, and scalars if any: M=129,N=512. May be repeated; the kernel's workloads if left out.",
+        "--shape", help="Sizes, and scalars if any: M=129,N=512. May be repeated; the kernel's workloads if left out."
     ),
 ]
+OneShape: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--shape", help="Sizes, and scalars if any: M=129,N=512; the kernel's only workload if left out."),
+]
 TargetName: TypeAlias = Annotated[
-    str, typer.Option("--target", help="simd for this machine, or simd:avx512, simd:avx2, simd:sse2, simd:neon.")
+    str | None,
+    typer.Option("--target", help="simd for this machine, or simd:avx512, simd:avx2, simd:sse2, simd:neon."),
 ]
 DatabasePath: TypeAlias = Annotated[
-    Path | None, typer.Option("--db", help="The policy store; the one in the user's data folder if left out.")
+    str | None, typer.Option("--db", help="The policy store; the one in the user's data folder if left out.")
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
-Verbose: TypeAlias = Annotated[bool, typer.Option("--verbose", "-v", help="Say more: every trial, every reason.")]
+Verbose: TypeAlias = Annotated[bool, typer.Option("--verbose", "-v", help="Say more: every candidate, every reason.")]
 Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", help="No progress and no tables; errors still show.")]
-
-DEFAULT_TARGET = "simd"

@@ -29,12 +29,13 @@ def verb(function: Callable[P, ExitCode]) -> Callable[P, None]:
 
 def _run(work: Callable[[], ExitCode]) -> ExitCode:
     from autotune.ir.errors import ProgramError
+    from autotune.realizations.targets import UnknownTargetError
 
     try:
         return work()
     except NothingStored as error:
         return _complain(error, ExitCode.NOTHING_STORED)
-    except (AutotuneError, ProgramError) as error:
+    except (AutotuneError, ProgramError, UnknownTargetError) as error:
         return _complain(error, ExitCode.BAD_INPUT)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

@@ -150,9 +150,7 @@ class _Check:
         expressions = (value.expression,) if isinstance(value, IndexValue) else ()
         if isinstance(value, Load):
             expressions = tuple(i for i in value.index if hasattr(i, "atoms"))
-        return any(
-            isinstance(a, Start | Stop) and a.axis == self.loop.axis for e in expressions for a in e.atoms()
-        )
+        return any(isinstance(a, Start | Stop) and a.axis == self.loop.axis for e in expressions for a in e.atoms())
 
     def reaches(self, number: int, slot: int) -> bool:
         """True where a chain of two-operand operations leads from a value to this loop's state."""

@@ -90,7 +90,7 @@ def _onto(context: Context, operand: Array | IndexTerm, result: Positions) -> tu
         used.add(target)
         if target != mine:
             moves[mine] = target
-    moved = _rename(context, operand, moves) if moves else operand
+    moved = rename(context, operand, moves) if moves else operand
     joined = tuple(
         theirs if theirs is not None else None if mine is None else moves.get(mine, mine)
         for mine, theirs in zip(own_wide, result_wide, strict=True)
@@ -98,7 +98,11 @@ def _onto(context: Context, operand: Array | IndexTerm, result: Positions) -> tu
     return moved, joined
 
 
-def _rename(context: Context, operand: Array | IndexTerm, moves: dict[int, int]) -> Array | IndexTerm:
+def rename(context: Context, operand: Array | IndexTerm, moves: dict[int, int]) -> Array | IndexTerm:
+    """`operand` on other axes.
+
+    Raises: NotRealizedYet for a computed value along a tile.
+    """
     try:
         return context.draft.renamed(operand, moves)
     except RenameRefused:

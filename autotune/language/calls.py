@@ -235,5 +235,3 @@ def unknown_function(context: Context, name: str) -> NoReturn:
     near = difflib.get_close_matches(bare, INTRINSICS, n=1)
     hint = known.get(bare) or (f"write at.{near[0]}" if near else "")
     raise UnknownFunction(context.place, name=name, hint=f"; {hint}" if hint else "")
-
-

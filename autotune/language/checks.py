@@ -3,7 +3,7 @@ Must not know syntax; a mistake is reported at the line its statement came from.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from autotune.errors import (
     BadExtent,
@@ -15,7 +15,7 @@ from autotune.errors import (
     StoreOutOfBounds,
     UnknownDimension,
 )
-from autotune.ir.affine import Affine, Atom, Coord, Dim, Start, Stop
+from autotune.ir.affine import Affine, Atom, Coord, Dim, Quotient, Remainder, Start, Stop
 from autotune.ir.program import (
     Axis,
     AxisKind,
@@ -23,6 +23,7 @@ from autotune.ir.program import (
     Elementwise,
     IndexValue,
     Let,
+    Load,
     Number,
     Program,
     Reduce,
@@ -47,9 +48,10 @@ def bind_checked(kernel: Kernel, sizes: Mapping[str, Number]) -> Program:
     """
     program = kernel.program
     extents = checked_sizes(program, sizes)
+    bound = bind(program, extents)
+    check_index_divisors(bound, kernel.traced.places)
     for requirement in kernel.traced.requirements:
         _check_requirement(requirement, program, extents)
-    bound = bind(program, extents)
     if all(_constant(bound.axes[a].extent) for a in bound.parallel):  # extent 0 runs no program
         check_bounds(bound, kernel.traced.places)
         check_divisors(bound, kernel.traced.places)
@@ -109,6 +111,38 @@ def check_divisors(program: Program, places: Places) -> None:
             if not _never_zero(let.value.args[1], lets, ranges):
                 sign = "//" if let.value.op is Op.FLOORDIV else "%"
                 raise DivisorMayBeZero(places.line(let.line), operation=sign)
+
+
+def check_index_divisors(program: Program, places: Places) -> None:
+    """Refuse an index expression that may divide by zero.
+
+    Raises: DivisorMayBeZero.
+    """
+    ranges = axis_ranges(program)
+    for expression, line in _index_expressions(program):
+        for a in expression.atoms():
+            if isinstance(a, Quotient | Remainder):
+                bounds = a.denominator.range(ranges)
+                if bounds is None or bounds[0] <= 0 <= bounds[1]:
+                    sign = "//" if isinstance(a, Quotient) else "%"
+                    raise DivisorMayBeZero(places.line(line), operation=f"{sign} in an index")
+
+
+def _index_expressions(program: Program) -> Iterator[tuple[Affine, int]]:
+    """Every index expression of a program with the line it came from, 0 for the extents of its axes."""
+    for axis in program.axes:
+        yield axis.extent, 0
+        yield axis.start, 0
+    for statement in statements(program.body):
+        match statement:
+            case Store(index=index, line=line):
+                yield from ((entry, line) for entry in index)
+            case Let(value=IndexValue(expression=expression), line=line):
+                yield expression, line
+            case Let(value=Load(index=entries), line=line):
+                yield from ((entry, line) for entry in entries if isinstance(entry, Affine))
+            case _:
+                pass
 
 
 def check_argmax(program: Program, places: Places) -> None:

@@ -119,9 +119,7 @@ class Draft:
         return tuple(None if p is None else self.root(p) for p in positions)
 
     def resolve_affine(self, expression: Affine) -> Affine:
-        moved: dict[Atom, Affine] = {
-            Coord(axis=a): coord(self.root(a)) for a in expression.axes() if self.root(a) != a
-        }
+        moved: dict[Atom, Affine] = {Coord(axis=a): coord(self.root(a)) for a in expression.axes() if self.root(a) != a}
         return expression.substitute(moved) if moved else expression
 
     def live_together(self, positions: Positions) -> None:
@@ -170,9 +168,7 @@ class Draft:
         finally:
             self._region = outer
 
-    def _append(
-        self, value: Value, dtype: DType, positions: Positions, region: list[DraftStatement], at: int
-    ) -> int:
+    def _append(self, value: Value, dtype: DType, positions: Positions, region: list[DraftStatement], at: int) -> int:
         number = len(self.lets)
         state = positions if isinstance(value, Carried | Final) else ()
         let = DraftLet(id=number, value=value, dtype=dtype, positions=state, line=self.line)

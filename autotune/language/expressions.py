@@ -25,7 +25,7 @@ from autotune.ir.affine import Start, Stop, as_affine, atom, coord
 from autotune.ir.types import Op
 from autotune.language.annotations import ElementType
 from autotune.language.arithmetic import binary, unary
-from autotune.language.builtins import Intrinsic
+from autotune.language.builtins import NAMES, Intrinsic
 from autotune.language.calls import Calls, later, unknown_function
 from autotune.language.context import Context
 from autotune.language.indexing import load, reshaped, spot
@@ -165,7 +165,9 @@ class Expressions:
         if isinstance(value, bool | int | float):
             return Literal(value=value)
         if value is None:
-            raise UnsupportedSyntax(self.context.place, feature="None as a value", instead="it only places an axis: [:, None]")
+            raise UnsupportedSyntax(
+                self.context.place, feature="None as a value", instead="it only places an axis: [:, None]"
+            )
         feature = "a string" if isinstance(value, str | bytes) else f"{value!r}"
         raise UnsupportedSyntax(self.context.place, feature=feature, instead="write numbers and values only")
 
@@ -186,7 +188,12 @@ class Expressions:
 
     def outside(self, name: str, thing: object) -> Operand:
         """A Python object of the kernel's file: plain numbers become literals."""
-        return Literal(value=thing) if type(thing) in (bool, int, float) else Outside(name=name, thing=thing)  # type: ignore[arg-type]
+        if isinstance(thing, bool | int | float):
+            return Literal(value=thing)
+        if isinstance(thing, types.ModuleType) and thing.__name__.startswith("autotune."):
+            # a subpackage of the same name hides a function of the language once it is imported
+            thing = NAMES.get(thing.__name__.removeprefix("autotune."), thing)
+        return Outside(name=name, thing=thing)
 
     # Operators
 

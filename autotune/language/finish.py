@@ -156,9 +156,7 @@ def _merge_repeated(region: list[DraftStatement], stored: frozenset[int], names:
                 kept.append(replace(statement, value=names.get(stored_value, stored_value), mask=new_mask))
             case DraftFor():
                 _merge_repeated(statement.body, stored, names)
-                statement.carries = [
-                    (names.get(i, i), names.get(u, u), dtype) for i, u, dtype in statement.carries
-                ]
+                statement.carries = [(names.get(i, i), names.get(u, u), dtype) for i, u, dtype in statement.carries]
                 kept.append(statement)
     region[:] = kept
 
@@ -330,9 +328,7 @@ def _with_axes(body: Region) -> Region:
             return result
 
 
-def _axes_pass(
-    body: Region, known: dict[int, frozenset[int]], states: dict[tuple[int, int], frozenset[int]]
-) -> Region:
+def _axes_pass(body: Region, known: dict[int, frozenset[int]], states: dict[tuple[int, int], frozenset[int]]) -> Region:
     result: list[Statement] = []
     for statement in body:
         match statement:
@@ -374,5 +370,3 @@ def _axes_of(
             return states[axis, slot]
         case _:
             assert_never(value)
-
-

@@ -13,7 +13,7 @@ from autotune.ir.affine import Affine, Product, as_affine, coord
 from autotune.ir.program import AxisKind, Index, Indirect, Load, Number, Store, operands
 from autotune.ir.types import DType
 from autotune.language.arithmetic import as_array, typed
-from autotune.language.broadcasting import onto
+from autotune.language.broadcasting import onto, rename
 from autotune.language.context import Context
 from autotune.language.draft import SliceInside
 from autotune.language.operands import (
@@ -58,13 +58,14 @@ def spot(context: Context, tensor: int, subscript: ast.expr, evaluate: Evaluate)
             continue
         with context.at(entry):
             one, over = _entry(context, name, shape[len(index)], entry, evaluate)
+            one, over = _apart(context, one, over, positions)
         index.append(one)
         positions.extend(over)
     for extent in shape[len(index) :]:
         one, over = _whole(context, extent)
         index.append(one)
         positions.extend(over)
-    return _apart(context, Spot(tensor=tensor, index=tuple(index), positions=tuple(positions)))
+    return Spot(tensor=tensor, index=tuple(index), positions=tuple(positions))
 
 
 def load(context: Context, where: Spot, fill: Number = 0) -> Array:
@@ -94,9 +95,7 @@ def store(context: Context, where: Spot, value: Numeric, mask: Numeric | None = 
     written = _fitted(context, where, typed(context, value, tensor.dtype))
     condition = None if mask is None else _fitted(context, where, typed(context, mask, DType.BOOL)).value
     line = context.source.line(context.node)
-    context.draft.store(
-        Store(tensor=where.tensor, index=tuple(index), value=written.value, mask=condition, line=line)
-    )
+    context.draft.store(Store(tensor=where.tensor, index=tuple(index), value=written.value, mask=condition, line=line))
 
 
 def reshaped(context: Context, operand: Numeric, subscript: ast.expr) -> Numeric:
@@ -146,9 +145,7 @@ def _is_none(entry: ast.expr) -> bool:
     return isinstance(entry, ast.Constant) and entry.value is None
 
 
-def _entry(
-    context: Context, name: str, extent: Affine, entry: ast.expr, evaluate: Evaluate
-) -> tuple[Index, Positions]:
+def _entry(context: Context, name: str, extent: Affine, entry: ast.expr, evaluate: Evaluate) -> tuple[Index, Positions]:
     if isinstance(entry, ast.Slice):
         return _slice(context, name, extent, entry, evaluate)
     operand = evaluate(entry)
@@ -240,26 +237,16 @@ def _check_one_level(context: Context, name: str, value: int) -> None:
         pending.extend(operands(inner))
 
 
-def _apart(context: Context, where: Spot) -> Spot:
-    """The second and further uses of one axis in a spot moved to fresh axes: `x[i, i]` is the square block."""
-    used: set[int] = set()
-    positions, index = list(where.positions), list(where.index)
-    for k, axis in enumerate(where.positions):
-        if axis is None or axis not in used:
-            used |= set() if axis is None else {axis}
-            continue
-        fresh = context.draft.fresh_like(axis)
-        entry = _last_entry_over(index, axis)
-        one = index[entry]
-        if isinstance(one, Indirect):
-            raise BadIndex(
-                context.place, found="one axis at two positions", target="a gather", expected="distinct axes"
-            )
-        moved = context.draft.renamed(IndexTerm(expression=one, positions=(axis,)), {axis: fresh})
-        assert isinstance(moved, IndexTerm)
-        index[entry], positions[k] = moved.expression, fresh
-    return Spot(tensor=where.tensor, index=tuple(index), positions=tuple(positions))
-
-
-def _last_entry_over(index: Sequence[Index], axis: int) -> int:
-    return max(k for k, entry in enumerate(index) if isinstance(entry, Indirect) or axis in entry.axes())
+def _apart(context: Context, entry: Index, over: Positions, before: Sequence[int | None]) -> tuple[Index, Positions]:
+    """An index entry moved off the axes that entries before it use: `x[i, i]` is the square block."""
+    used = {p for p in context.draft.resolve(tuple(before)) if p is not None}
+    moves = {p: context.draft.fresh_like(p) for p in context.draft.resolve(over) if p is not None and p in used}
+    if not moves:
+        return entry, over
+    if isinstance(entry, Indirect):
+        moved = rename(context, Array(value=entry.value, dtype=DType.I64, positions=over), moves)
+        assert isinstance(moved, Array)
+        return Indirect(value=moved.value), moved.positions
+    moved = rename(context, IndexTerm(expression=entry, positions=over), moves)
+    assert isinstance(moved, IndexTerm)
+    return moved.expression, moved.positions

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, overload
 
 from autotune.errors import NotAFunction
-from autotune.ir.program import Number, Program
+from autotune.ir.program import Number, Program, Scalar
 
 Workload: TypeAlias = dict[str, Number]
 PythonFunction: TypeAlias = Callable[..., Any]
@@ -71,8 +71,19 @@ class Kernel:
     @property
     def scalar_defaults(self) -> dict[str, Number | None]:
         """Scalar parameters in order, with their defaults; None where there is none."""
-        scalars = (p for p in self.program.parameters if not hasattr(p, "shape"))
-        return {s.name: getattr(s, "default", None) for s in scalars}
+        return {p.name: p.default for p in self.program.parameters if isinstance(p, Scalar)}
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the tensors that the kernel stores to."""
+        return tuple(self.program.tensor(k).name for k in self.program.stored_tensors())
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """Names of the arguments that the kernel reads, in order: tensors it loads, and every scalar."""
+        loaded = self.program.loaded_tensors()
+        parameters = enumerate(self.program.parameters)
+        return tuple(p.name for k, p in parameters if isinstance(p, Scalar) or k in loaded)
 
     def bind(self, **dims: Number) -> Program:
         """The program at one shape, checked; scalars of a workload may be given too and play no part.
@@ -86,14 +97,17 @@ class Kernel:
     def reference(self, function: PythonFunction) -> PythonFunction:
         """Attach an independent NumPy meaning.
 
-        The function receives every argument the kernel reads (arrays and scalars) by its parameter name and returns
-        a dictionary from each output's name to its array; it computes in float64.
+        The function receives `input_names` (arrays and scalars) by keyword and returns a dictionary from each
+        output's name to its array; it computes in float64.
         """
         self.reference_function = function
         return function
 
     def inputs(self, function: PythonFunction) -> PythonFunction:
-        """Attach a generator `(rng, kind, **dims) -> dict` of the arguments for which default data would not do."""
+        """Attach a generator `(rng, kind, **dims) -> dict` of the arguments for which default data would not do.
+
+        What the dictionary lacks gets default data.
+        """
         self.inputs_function = function
         return function
 

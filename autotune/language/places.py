@@ -17,6 +17,9 @@ class Places:
     source: Source
 
     def line(self, number: int) -> Place:
+        """The start of a line; line 0 stands for the kernel as a whole."""
+        if number == 0:
+            return self.source.place(self.source.tree)
         text = linecache.getline(self.source.file, number).rstrip("\n")
         column = len(text) - len(text.lstrip()) + 1
         return Place(file=self.source.file, line=number, column=column, text=text)

@@ -27,7 +27,17 @@ from autotune.language.expressions import BINARY, Expressions, Gone, Names
 from autotune.language.indexing import spot, store
 from autotune.language.kernel import Function
 from autotune.language.loops import LoopAxis, parallel_axes, range_axis, tile_axis
-from autotune.language.operands import Array, Group, IndexTerm, Literal, Numeric, Operand, Outside, TensorName, kind_name
+from autotune.language.operands import (
+    Array,
+    Group,
+    IndexTerm,
+    Literal,
+    Numeric,
+    Operand,
+    Outside,
+    TensorName,
+    kind_name,
+)
 from autotune.language.source import read_source
 
 FORMS: Mapping[type[ast.AST], tuple[str, str]] = {

@@ -34,7 +34,8 @@ def check_store_races(program: Program, places: Places) -> None:
     for store in (s for s in statements(program.body) if isinstance(s, Store)):
         walked = [a for a in lets[store.value].axes if program.axes[a].kind is not AxisKind.RANGE]
         for axis in dict.fromkeys((*program.parallel, *walked)):
-            if any(_separates(entry, axis) for entry in store.index):
+            extent = program.axes[axis].extent
+            if extent == Affine(constant=1) or any(_separates(entry, axis) for entry in store.index):
                 continue
             name, tensor = program.axes[axis].name, program.tensor(store.tensor).name
             parallel = axis in program.parallel

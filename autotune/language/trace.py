@@ -6,9 +6,8 @@ from __future__ import annotations
 import ast
 import inspect
 from dataclasses import dataclass
-from typing import Any
 
-from autotune.errors import BadAnnotation, DimensionOnlyInExpression, NotRealizedYet
+from autotune.errors import BadAnnotation, DimensionOnlyInExpression, NotRealizedYet, Place, StoresNothing
 from autotune.ir.affine import Affine, as_affine, dim
 from autotune.ir.program import Number, Parameter, Program, Scalar, ScalarArgument, Tensor
 from autotune.ir.types import DType
@@ -60,6 +59,8 @@ def trace_kernel(kernel: Kernel) -> Traced:
             statements.names[parameter.name] = context.draft.emit(value, parameter.dtype, ())
     parallel = statements.kernel(source.tree.body, kernel.name)
     program, _ = finish(context.draft, name=kernel.name, dims=dims, parameters=parameters, parallel=parallel)
+    if not program.stored_tensors():
+        raise StoresNothing(source.place(source.tree), name=kernel.name)
     places = Places(source=source)
     check_structure(program, places)
     return Traced(program=program, requirements=tuple(context.draft.requirements), places=places)
@@ -81,6 +82,9 @@ def read_parameters(kernel: Kernel, source: Source) -> tuple[tuple[Parameter, ..
     for name in dims:
         if name not in alone:
             raise DimensionOnlyInExpression(source.place(source.tree), dim=name)
+        if name in signature.parameters:
+            problem = "a dimension has the same name"
+            raise BadAnnotation(source.place(nodes.get(name, source.tree)), name=name, problem=problem)
     return tuple(parameters), tuple(dims)
 
 
@@ -115,7 +119,7 @@ def _check_dtype(source: Source, node: ast.AST, dtype: DType) -> None:
         raise NotRealizedYet(source.place(node), feature=feature, instead=instead)
 
 
-def _default(place: Any, name: str, dtype: DType, default: object) -> Number | None:
+def _default(place: Place, name: str, dtype: DType, default: object) -> Number | None:
     if default is inspect.Parameter.empty:
         return None
     allowed = (bool,) if dtype is DType.BOOL else (int, float) if dtype.is_float else (int,)
@@ -164,5 +168,3 @@ def _check_dynamic(kernel: Kernel, source: Source) -> None:
         feature = f"dynamic={list(kernel.dynamic)}"
         instead = "leave it out; one kernel is tuned for each shape"
         raise NotRealizedYet(source.place(source.tree), feature=feature, instead=instead)
-
-

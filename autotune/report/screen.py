@@ -1,4 +1,4 @@
-"""The two consoles: results on standard output, progress and messages on standard error.
+"""The two consoles and the form of tables: results on standard output, progress and messages on standard error.
 Must not know what is written to them."""
 
 from __future__ import annotations
@@ -24,12 +24,31 @@ def messages() -> Console:
 
 def table(title: str, *columns: str, numbers: tuple[str, ...] = ()) -> Table:
     """An empty table of the house form; columns named in `numbers` align right."""
-    made = Table(title=title, title_justify="left", title_style="bold", header_style="", box=None, pad_edge=False)
+    made = Table(
+        title=title or None,
+        title_justify="left",
+        title_style="bold",
+        header_style="underline",
+        box=None,
+        pad_edge=False,
+    )
     for column in columns:
         made.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
     return made
 
 
+def print_table(console: Console, made: Table) -> None:
+    """Print a table after an empty line; without trailing blanks where it does not go to a terminal."""
+    console.print()
+    if console.is_terminal:
+        console.print(made)
+        return
+    with console.capture() as capture:
+        console.print(made)
+    for line in capture.get().splitlines():
+        console.print(line.rstrip(), soft_wrap=True)
+
+
 def _console(stream: TextIO) -> Console:
     options: dict[str, Any] = {} if stream.isatty() else {"width": PLAIN_WIDTH}
-    return Console(file=stream, highlight=False, markup=False, emoji=False, soft_wrap=False, **options)
+    return Console(file=stream, highlight=False, markup=False, emoji=False, **options)

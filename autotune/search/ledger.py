@@ -4,7 +4,6 @@ Must not know why a candidate was picked or how its state was found."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -23,7 +22,6 @@ from autotune.measure.states import (
     Timeout,
     Wrong,
 )
-from autotune.realizations.candidate import Candidate
 
 
 class AlreadyEnded(RuntimeError):
@@ -59,54 +57,51 @@ class RefusedRule:
 
 
 class Ledger:
-    """End states of the candidates of one search set, by row; what is not recorded was pruned by the model."""
+    """End states of the candidates of one workload, by id; a legal one that is not recorded was pruned by the model."""
 
-    def __init__(
-        self, candidates: Sequence[Candidate], *, legal_count: int, refused: tuple[RefusedRule, ...] = ()
-    ) -> None:
-        """`legal_count`: size of the whole legal family, of which the set may be a part."""
-        self._candidates = candidates
-        self._legal_count = max(legal_count, len(candidates))
-        self._ends: dict[int, Outcome] = {}
+    def __init__(self, *, legal_count: int, refused: tuple[RefusedRule, ...] = ()) -> None:
+        """`legal_count`: size of the whole legal family, which the search set may be a part of."""
+        self._legal_count = legal_count
+        self._ends: dict[str, Outcome] = {}
         self.refused = refused
 
     def __len__(self) -> int:
         """Candidates that ended so far."""
         return len(self._ends)
 
-    def record(self, row: int, outcome: Outcome) -> None:
+    def record(self, candidate: str, outcome: Outcome) -> None:
         """Raises: AlreadyEnded."""
-        if row in self._ends:
-            raise AlreadyEnded(f"candidate {self._candidates[row].id} ended as {self._ends[row].state.value} already")
-        self._ends[row] = outcome
+        if candidate in self._ends:
+            raise AlreadyEnded(f"candidate {candidate} ended as {self._ends[candidate].state.value} already")
+        self._ends[candidate] = outcome
 
-    def end_of(self, row: int) -> Outcome | None:
+    def end_of(self, candidate: str) -> Outcome | None:
         """None while a candidate is only enumerated: if the search ends now, the model has pruned it."""
-        return self._ends.get(row)
+        return self._ends.get(candidate)
 
     def counts(self) -> tuple[StateCount, ...]:
         """Candidates by state, states in the order of their list, those with none left out."""
         found = Counter(outcome.state for outcome in self._ends.values())
-        found[State.PRUNED] += self._legal_count - len(self._ends)
+        found[State.PRUNED] += max(0, self._legal_count - len(self._ends))
         found[State.REFUSED] += sum(rule.count for rule in self.refused)
         return tuple(StateCount(state=state, count=found[state]) for state in State if found[state])
 
     def failures(self) -> tuple[FailureCause, ...]:
         """Failures by cause, the most frequent first."""
-        groups: dict[tuple[State, str], list[int]] = {}
-        for row, outcome in self._ends.items():
+        groups: dict[tuple[State, str], list[str]] = {}
+        for id, outcome in self._ends.items():
             cause = failure_cause(outcome)
             if cause is not None:
-                groups.setdefault((outcome.state, cause), []).append(row)
+                groups.setdefault((outcome.state, cause), []).append(id)
         causes = [
             FailureCause(
                 state=state,
                 cause=cause,
-                count=len(rows),
-                example=self._candidates[rows[0]].id,
-                sentence=failure_sentence(self._ends[rows[0]]),
+                count=len(ids),
+                example=ids[0],
+                sentence=failure_sentence(self._ends[ids[0]]),
             )
-            for (state, cause), rows in groups.items()
+            for (state, cause), ids in groups.items()
         ]
         return tuple(sorted(causes, key=lambda c: (-c.count, c.state.value, c.cause)))
 

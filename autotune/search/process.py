@@ -75,7 +75,7 @@ class ChoiceProcess:
         for k in range(count):
             other = self._observed[k]
             factor[k] = (covariance[other] - self._factor[k, :k] @ factor[:k]) / self._factor[k, k]
-        pivot = np.sqrt(max(SIGNAL_VARIANCE + NOISE_DEVIATION**2 - factor @ factor, 1e-9))
+        pivot = math.sqrt(max(SIGNAL_VARIANCE + NOISE_DEVIATION**2 - float(factor @ factor), 1e-9))
         self._factor[count, :count] = factor
         self._factor[count, count] = pivot
         known = factor.astype(np.float32) @ self._whitened[:count]

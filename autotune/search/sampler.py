@@ -148,6 +148,7 @@ class PickStudy:
         self._seeds = list(seeds)
         self._picked: set[int] = set()
         self._running: dict[int, Trial] = {}
+        self.restored = 0
 
     @property
     def exhausted(self) -> bool:
@@ -163,6 +164,7 @@ class PickStudy:
             distributions={name: self._sampler.space[name] for name in choices},
         )
         self.study.add_trial(trial)
+        self.restored += 1
         self._picked.add(row)
 
     def ask(self) -> Pick:

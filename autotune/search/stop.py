@@ -12,11 +12,17 @@ PATIENCE_TRIALS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Where a search stands. `trials` counts finished candidates, those of earlier runs included."""
+    """Where a search stands. `trials` counts finished candidates, those of earlier runs included.
+
+    `remaining` counts the candidates of the set that have not ended; `seconds_per_trial` is what one has taken so far,
+    a guess before the first.
+    """
 
     elapsed_s: float
     trials: int
+    remaining: int
     since_promotion: int
+    seconds_per_trial: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +34,9 @@ class Budget:
     def holds(self, progress: Progress) -> bool:
         return progress.elapsed_s >= self.seconds
 
+    def trials_left(self, progress: Progress) -> float:
+        return max(0.0, self.seconds - progress.elapsed_s) / progress.seconds_per_trial
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaxTrials:
@@ -37,6 +46,9 @@ class MaxTrials:
 
     def holds(self, progress: Progress) -> bool:
         return progress.trials >= self.count
+
+    def trials_left(self, progress: Progress) -> float:
+        return max(0, self.count - progress.trials)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,15 +60,22 @@ class NoPromotion:
     def holds(self, progress: Progress) -> bool:
         return progress.since_promotion >= max(self.trials, progress.trials / 3)
 
+    def trials_left(self, progress: Progress) -> float:
+        waited = progress.since_promotion
+        return max(0.0, self.trials - waited, (progress.trials / 3 - waited) * 3 / 2)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllMeasured:
-    """Every one of `count` candidates has ended."""
+    """Every one of the `count` candidates of the set has ended."""
 
     count: int
 
     def holds(self, progress: Progress) -> bool:
-        return progress.trials >= self.count
+        return progress.remaining <= 0
+
+    def trials_left(self, progress: Progress) -> float:
+        return progress.remaining
 
 
 StopRule: TypeAlias = Budget | MaxTrials | NoPromotion | AllMeasured
@@ -77,3 +96,8 @@ def stop_rules(candidates: int, *, budget_s: float | None, max_trials: int | Non
 def reason_to_stop(rules: tuple[StopRule, ...], progress: Progress) -> StopRule | None:
     """The first rule that ends the search now."""
     return next((rule for rule in rules if rule.holds(progress)), None)
+
+
+def trials_left(rules: tuple[StopRule, ...], progress: Progress) -> float:
+    """Trials until the first rule holds, if no better candidate comes."""
+    return min((rule.trials_left(progress) for rule in rules), default=0.0)

@@ -14,10 +14,10 @@ from importlib.metadata import version
 
 from autotune.ir.program import Program, Tensor
 from autotune.ir.serial import Json, from_json, to_json
+from autotune.ir.text import fingerprint
 from autotune.ir.types import DType
 from autotune.realizations.target import Target
 
-CODE_GENERATION_VERSION = 1  # raised whenever one candidate would become other machine code
 SPACE_VERSION = 1  # raised whenever the choices of a candidate change their meaning
 
 
@@ -67,7 +67,7 @@ class Toolchain:
 
     llvm: str
     llvmlite: str
-    code_generation: int = CODE_GENERATION_VERSION
+    code_generation: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,9 +141,9 @@ def isa_of(target: Target) -> Isa:
 @cache
 def current_toolchain() -> Toolchain:
     """Versions of what would compile a candidate in this process."""
-    from autotune.jit import llvm_version  # the first use of a store must not load LLVM before it is needed
+    from autotune import jit  # LLVM is loaded at the first question about it, not when a store is opened
 
-    return Toolchain(llvm=llvm_version(), llvmlite=version("llvmlite"))
+    return Toolchain(llvm=jit.llvm_version(), llvmlite=version("llvmlite"), code_generation=jit.CODE_GENERATION_VERSION)
 
 
 def dtypes_of(program: Program) -> tuple[DType, ...]:
@@ -151,30 +151,31 @@ def dtypes_of(program: Program) -> tuple[DType, ...]:
     return tuple(parameter.dtype for parameter in program.parameters)
 
 
-def workload_key(
-    *,
-    kernel: str,
+def workload_of(
     program: Program,
     sizes: Mapping[str, int],
     target: Target,
-    toolchain: Toolchain,
+    *,
     cache: CacheMode = CacheMode.HOT,
     threads: int = 1,
-) -> WorkloadKey:
-    """The key of a program at one shape on one target; `kernel` is the program's fingerprint.
+    toolchain: Toolchain | None = None,
+) -> Workload:
+    """The workload of a program, its dimensions still symbols, at one shape on one target.
 
+    `toolchain` is this process's where it is not given.
     Raises: KeyError where `sizes` lacks a dimension.
     """
     assert all(p.strides is None for p in program.parameters if isinstance(p, Tensor))
-    return WorkloadKey(
-        kernel=kernel,
+    key = WorkloadKey(
+        kernel=fingerprint(program),
         shape=tuple(int(sizes[name]) for name in program.dims),
         dtypes=dtypes_of(program),
         cache=cache,
         threads=threads,
         isa=isa_of(target),
-        toolchain=toolchain,
+        toolchain=toolchain or current_toolchain(),
     )
+    return Workload(key=key, kernel_name=program.name, dims=program.dims)
 
 
 def differences(wanted: WorkloadKey, stored: WorkloadKey) -> tuple[Difference, ...]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields, replace
+from importlib.metadata import version
 
 import pytest
 
 from autotune.ir.affine import Affine
 from autotune.ir.program import Program, Scalar, Tensor
+from autotune.ir.text import fingerprint
 from autotune.ir.types import DType
 from autotune.realizations.target import Target
 from autotune.store.keys import (
@@ -17,9 +20,10 @@ from autotune.store.keys import (
     StrideClass,
     Toolchain,
     WorkloadKey,
+    current_toolchain,
     differences,
     isa_of,
-    workload_key,
+    workload_of,
 )
 from tests.store.samples import ISA, KEY, TOOLCHAIN, WORKLOAD
 
@@ -82,11 +86,20 @@ def test_key_of_a_program_takes_dimensions_in_order() -> None:
         name="sse2", triple="t", cpu="c", features="+sse2", vector_bytes=16, vector_registers=16, masked_sizes_bytes=(),
         has_fma=False, has_gather=False, has_scatter=False, has_scalef=False, has_table_permute=False,
     )  # fmt: skip
-    toolchain = Toolchain(llvm="1", llvmlite="2")
-    key = workload_key(kernel="k", program=program, sizes={"N": 5, "M": 3}, target=target, toolchain=toolchain)
+    toolchain = Toolchain(llvm="1", llvmlite="2", code_generation=3)
+    found = workload_of(program, {"N": 5, "M": 3}, target, toolchain=toolchain)
+    key = found.key
+    assert found.title == "scale:M=3,N=5"
+    assert key.kernel == fingerprint(program)
     assert key.shape == (3, 5)
     assert key.dtypes == (DType.F32, DType.F64)
     assert key.isa == isa_of(target)
     assert isinstance(key.isa, Isa) and key.isa.vector_bytes == 16
     with pytest.raises(KeyError, match="M"):
-        workload_key(kernel="k", program=program, sizes={"N": 5}, target=target, toolchain=toolchain)
+        workload_of(program, {"N": 5}, target, toolchain=toolchain)
+
+
+def test_current_toolchain_names_the_installed_versions() -> None:
+    toolchain = current_toolchain()
+    assert toolchain.llvmlite == version("llvmlite")
+    assert re.fullmatch(r"\d+\.\d+\.\d+", toolchain.llvm)

@@ -6,23 +6,11 @@ import ctypes
 import mmap
 import os
 import time
-from dataclasses import dataclass
 
+from autotune.build import CompiledKernel
 from autotune.ir.program import Program
 from autotune.jit import compile_module
 from autotune.realizations.target import Target
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FakeKernel:
-    object_bytes: bytes
-    sha256: str
-    symbol: str
-    workspace_bytes: int
-    packets: int
-    code_bytes: int
-    compile_seconds: float
-
 
 _HEADER = "define void @entry(ptr %args, ptr %workspace, i64 %first, i64 %last) {"
 
@@ -129,7 +117,7 @@ def text_of(name: str, n: int) -> str:
             raise ValueError(f"no such candidate: {name}")
 
 
-def build(program: Program, candidate: str, target: Target) -> FakeKernel:
+def build(program: Program, candidate: str, target: Target) -> CompiledKernel:
     match candidate:
         case "compiler raises":
             raise ValueError("cannot lower this")
@@ -146,12 +134,14 @@ def build(program: Program, candidate: str, target: Target) -> FakeKernel:
             ctypes.memset(0, 0, mmap.PAGESIZE)
     shape = program.tensor(0).shape
     compiled = compile_module(text_of(candidate, shape[0].evaluate({})), target)
-    return FakeKernel(
+    return CompiledKernel(
         object_bytes=compiled.object_bytes,
         sha256=compiled.sha256,
         symbol="entry",
         workspace_bytes=(1 << 40) if candidate == "wants a huge workspace" else 256,
         packets=1,
+        instructions=0,
         code_bytes=compiled.summary.text_bytes,
         compile_seconds=compiled.compile_seconds,
+        decision="",
     )

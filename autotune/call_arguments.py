@@ -40,7 +40,11 @@ Array: TypeAlias = npt.NDArray[Any]
 Sizes: TypeAlias = dict[str, int]
 
 _INTEGER_BITS = {DType.I64: 64, DType.I32: 32, DType.I8: 8}
-_PATTERNS = {DType.F64: "d", DType.F32: "f", DType.F16: "e"}
+_FLOAT_SLOTS = {
+    DType.F64: (struct.Struct("<d"), struct.Struct("<Q")),
+    DType.F32: (struct.Struct("<f"), struct.Struct("<I")),
+    DType.F16: (struct.Struct("<e"), struct.Struct("<H")),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -228,8 +232,13 @@ class Signature:
         parameter = self.program.parameters[position]
         assert isinstance(parameter, Scalar)
 
+        exact = _FLOAT_SLOTS.get(parameter.dtype)
+
         def pack(value: object) -> int:
             try:
+                if exact is not None and type(value) is float:  # the short way of the common case
+                    slot: int = exact[1].unpack(exact[0].pack(value))[0]
+                    return slot
                 return pack_scalar(parameter.dtype, value)
             except (TypeError, ValueError, OverflowError):
                 expected = self.describe(parameter)
@@ -302,7 +311,9 @@ def pack_scalar(dtype: DType, value: object) -> int:
     real = float(value)  # type: ignore[arg-type]
     if dtype is DType.BF16:
         return _bfloat16(real)
-    return int.from_bytes(struct.pack("<" + _PATTERNS[dtype], real), "little")
+    number_form, slot_form = _FLOAT_SLOTS[dtype]
+    slot: int = slot_form.unpack(number_form.pack(real))[0]
+    return slot
 
 
 def _bfloat16(number: float) -> int:

@@ -13,9 +13,10 @@ from autotune.ir.phases import phase_graph
 from autotune.ir.program import Number, Program
 from autotune.planner import Answer, lookup
 from autotune.realizations.candidate import Candidate
-from autotune.realizations.legality import Refused, judge
+from autotune.realizations.legality import judge
 from autotune.realizations.reference import reference_candidate
 from autotune.realizations.target import Target
+from autotune.realizations.verdict import Refused
 from autotune.settings import load_settings
 
 
@@ -42,7 +43,9 @@ def default_backend() -> Backend:
 
 def _refusal(program: Program, candidate: Candidate, target: Target) -> str | None:
     verdict = judge(program, phase_graph(program), candidate, target)
-    return str(verdict) if isinstance(verdict, Refused) else None
+    if isinstance(verdict, Refused):
+        return "; ".join(f"{reason.rule}: {reason.sentence}" for reason in verdict.reasons)
+    return None
 
 
 def _reference(program: Program, target: Target) -> Candidate:

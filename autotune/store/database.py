@@ -4,14 +4,14 @@ Must not know how candidates are chosen, compiled or timed."""
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from autotune.realizations.candidate import Candidate
 from autotune.store.connection import Connection, connect, connect_readonly
-from autotune.store.errors import ConflictingRecord
+from autotune.store.errors import ConflictingRecord, UnreadableRecord
 from autotune.store.keys import Workload
 from autotune.store.records import (
     Outcome,
@@ -23,6 +23,7 @@ from autotune.store.records import (
 )
 from autotune.store.rows import (
     Columns,
+    Row,
     candidate_columns,
     candidate_from,
     outcome_columns,
@@ -34,6 +35,7 @@ from autotune.store.rows import (
 )
 from autotune.store.schema import MIGRATIONS, Migrations
 
+Record = TypeVar("Record")
 _BEST = "SELECT o.* FROM policies p JOIN outcomes o ON o.uuid = p.outcome"
 
 
@@ -54,7 +56,10 @@ def open_readonly(path: Path, *, migrations: Migrations = MIGRATIONS) -> Databas
 
 
 class Database:
-    """A store file. Use it from the thread that opened it; other threads and processes open their own."""
+    """A store file. Use it from the thread that opened it; other threads and processes open their own.
+
+    Every method raises UnusableStore where SQLite fails, those that read UnreadableRecord for a row of another form.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -166,11 +171,12 @@ class Database:
     def best(self, workload: str) -> StoredPolicy | None:
         """The policy of the workload with this key id."""
         rows = self._connection.rows(f"{_BEST} WHERE p.workload = ?", (workload,))
-        return policy_of(outcome_from(rows[0])) if rows else None
+        return policy_of(self._decode(outcome_from, rows[0])) if rows else None
 
     def policies(self) -> tuple[StoredPolicy, ...]:
         """All policies, by workload id."""
-        found = (policy_of(outcome_from(row)) for row in self._connection.rows(f"{_BEST} ORDER BY p.workload"))
+        rows = self._connection.rows(f"{_BEST} ORDER BY p.workload")
+        found = (policy_of(self._decode(outcome_from, row)) for row in rows)
         return tuple(policy for policy in found if policy is not None)
 
     def outcomes(self, workload: str | None = None) -> tuple[Outcome, ...]:
@@ -179,27 +185,28 @@ class Database:
             rows = self._connection.rows("SELECT * FROM outcomes ORDER BY sequence")
         else:
             rows = self._connection.rows("SELECT * FROM outcomes WHERE workload = ? ORDER BY sequence", (workload,))
-        return tuple(outcome_from(row) for row in rows)
+        return tuple(self._decode(outcome_from, row) for row in rows)
 
     def candidate(self, id: str) -> Candidate | None:
         """The candidate with this id."""
         rows = self._connection.rows("SELECT * FROM candidates WHERE id = ?", (id,))
-        return candidate_from(rows[0]) if rows else None
+        return self._decode(candidate_from, rows[0]) if rows else None
 
     def candidates(self) -> tuple[Candidate, ...]:
         """Every candidate that has an outcome, by id."""
-        return tuple(candidate_from(row) for row in self._connection.rows("SELECT * FROM candidates ORDER BY id"))
+        rows = self._connection.rows("SELECT * FROM candidates ORDER BY id")
+        return tuple(self._decode(candidate_from, row) for row in rows)
 
     def searches(self, workload: str | None = None) -> tuple[Search, ...]:
         """The searches of a workload (of all workloads without one), oldest first."""
         where, parameters = ("", ()) if workload is None else (" WHERE workload = ?", (workload,))
         rows = self._connection.rows(f"SELECT * FROM searches{where} ORDER BY started, uuid", parameters)
-        return tuple(search_from(row) for row in rows)
+        return tuple(self._decode(search_from, row) for row in rows)
 
     def workload(self, id: str) -> Workload | None:
         """The workload with this key id."""
         rows = self._connection.rows("SELECT * FROM workloads WHERE id = ?", (id,))
-        return workload_from(rows[0]) if rows else None
+        return self._decode(workload_from, rows[0]) if rows else None
 
     def workloads(self, *, kernel: str | None = None, name: str | None = None) -> tuple[Workload, ...]:
         """Workloads of a kernel fingerprint, of a kernel name, or all, in a stable order."""
@@ -208,7 +215,14 @@ class Database:
         rows = self._connection.rows(
             f"SELECT * FROM workloads{where} ORDER BY kernel_name, shape, id", tuple(value for _, value in wanted)
         )
-        return tuple(workload_from(row) for row in rows)
+        return tuple(self._decode(workload_from, row) for row in rows)
+
+    def _decode(self, decode: Callable[[Row], Record], row: Row) -> Record:
+        try:
+            return decode(row)
+        except (ValueError, TypeError) as error:
+            kind = decode.__name__.removesuffix("_from")
+            raise UnreadableRecord(kind=kind, path=self.path, detail=str(error)) from error
 
 
 def _insert_named(

@@ -58,6 +58,13 @@ class UnusableStore(StoreError):
     )
 
 
+class UnreadableRecord(StoreError):
+    """A row that this version of the program does not understand."""
+
+    sentence = "a {kind} in the database {path} has another form than this version of autotune knows: {detail}"
+    remedy = "use the version of autotune that wrote it, or another database with --db PATH or AUTOTUNE_DATABASE"
+
+
 class ConflictingRecord(StoreError):
     """Two records share an identity and differ in content."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from autotune.store.database import Database, open_database, open_readonly
-from autotune.store.errors import ConflictingRecord
+from autotune.store.errors import ConflictingRecord, UnreadableRecord
 from autotune.store.records import Rigor, SearchStatus, new_uuid
 from tests.store.samples import WORKLOAD, candidate, outcome, refusal, search, workload
 
@@ -172,3 +172,16 @@ def test_workloads_are_found_by_fingerprint_and_name(path: Path) -> None:
         assert len(database.workloads(kernel=WORKLOAD.key.kernel)) == 2
         assert len(database.workloads(name="softmax")) == 2
         assert database.workloads(name="other") == ()
+
+
+def test_row_of_another_form_is_named(path: Path) -> None:
+    with open_database(path) as database:
+        database.record(WORKLOAD, candidate(), outcome())
+        with database._connection.transaction() as raw:
+            raw.execute('UPDATE candidates SET content = \'{"type":"Recipe"}\'')
+            raw.execute("UPDATE workloads SET cache = 'lukewarm'")
+    with open_readonly(path) as database:
+        with pytest.raises(UnreadableRecord, match=r"a candidate in the database .* expected a Candidate"):
+            database.candidate(candidate().id)
+        with pytest.raises(UnreadableRecord, match=r"a workload in the database .*'lukewarm'"):
+            database.workloads()

@@ -34,7 +34,7 @@ from autotune.ir.program import (
     statements,
 )
 from autotune.ir.serial import Json, to_json
-from autotune.ir.types import EXPENSIVE, DType, MathPolicy
+from autotune.ir.types import EXPENSIVE, DType, MathPolicy, Op, ReduceOp
 
 
 class PhaseKind(Enum):
@@ -60,14 +60,16 @@ class Phase:
     """One node of the graph.
 
     Exactly one of `value` (the value it makes), `carry` (loop axis, slot) and `store` (position among the program's
-    stores) is set. `axes` are those of the result, `contribution` those that a reduction consumes; `region` names the
-    loops around it, outermost first (a carried value lies inside its own loop).
+    stores) is set. `op` is the operation of an elementwise value or reduction. `axes` are those of the result,
+    `contribution` those that a reduction consumes; `region` names the loops around it, outermost first (a carried
+    value lies inside its own loop).
     """
 
     number: int
     kind: PhaseKind
     dtype: DType
     axes: tuple[int, ...]
+    op: Op | ReduceOp | None = None
     contribution: tuple[int, ...] = ()
     region: tuple[int, ...] = ()
     value: int | None = None
@@ -168,7 +170,8 @@ def describe(phase: Phase) -> str:
     over = f" over ({', '.join(f'a{a}' for a in phase.contribution)})" if phase.contribution else ""
     tensor = f" t{phase.access.tensor}" if phase.access else ""
     slot = f" a{phase.carry[0]}.{phase.carry[1]}" if phase.carry else ""
-    return f"p{phase.number} {phase.kind.value}{tensor}{slot}{over} -> {phase.dtype.value}({axes})"
+    op = f" {phase.op.value}" if phase.op else ""
+    return f"p{phase.number} {phase.kind.value}{op}{tensor}{slot}{over} -> {phase.dtype.value}({axes})"
 
 
 def phase_graph(program: Program) -> PhaseGraph:
@@ -316,6 +319,7 @@ class _Split:
                     kind=_kind(root.statement),
                     dtype=dtype,
                     axes=axes,
+                    op=value.op if isinstance(value, Elementwise | Reduce) else None,
                     contribution=value.axes if isinstance(value, Reduce) else (),
                     region=root.region,
                     value=root.statement.id,

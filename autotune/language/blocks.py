@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from autotune.errors import BlockDependent
-from autotune.ir.affine import Start, Stop
+from autotune.ir.affine import Affine, Start, Stop
 from autotune.ir.program import (
     AxisKind,
     Carried,
@@ -147,9 +147,9 @@ class _Check:
 
     def block_bound(self, value: Value) -> bool:
         """True where an index expression mentions the start or stop of this loop's blocks."""
-        expressions = (value.expression,) if isinstance(value, IndexValue) else ()
+        expressions: list[Affine] = [value.expression] if isinstance(value, IndexValue) else []
         if isinstance(value, Load):
-            expressions = tuple(i for i in value.index if hasattr(i, "atoms"))
+            expressions += [i for i in value.index if isinstance(i, Affine)]
         return any(isinstance(a, Start | Stop) and a.axis == self.loop.axis for e in expressions for a in e.atoms())
 
     def reaches(self, number: int, slot: int) -> bool:

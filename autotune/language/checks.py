@@ -107,10 +107,13 @@ def check_divisors(program: Program, places: Places) -> None:
     """
     ranges, lets = axis_ranges(program), program.lets()
     for let in lets.values():
-        if isinstance(let.value, Elementwise) and let.value.op in (Op.FLOORDIV, Op.MOD):
-            if not _never_zero(let.value.args[1], lets, ranges):
-                sign = "//" if let.value.op is Op.FLOORDIV else "%"
-                raise DivisorMayBeZero(places.line(let.line), operation=sign)
+        match let.value:
+            case Elementwise(op=Op.FLOORDIV | Op.MOD as op, args=(_, divisor)):
+                if not _never_zero(divisor, lets, ranges):
+                    sign = "//" if op is Op.FLOORDIV else "%"
+                    raise DivisorMayBeZero(places.line(let.line), operation=sign)
+            case _:
+                pass
 
 
 def check_index_divisors(program: Program, places: Places) -> None:
@@ -152,9 +155,12 @@ def check_argmax(program: Program, places: Places) -> None:
     """
     ranges = axis_ranges(program)
     for let in program.lets().values():
-        if isinstance(let.value, Reduce) and let.value.op is ReduceOp.ARGMAX:
-            if any(_is_empty(program.axes[a], ranges) for a in let.value.axes):
-                raise EmptyArgmax(places.line(let.line))
+        match let.value:
+            case Reduce(op=ReduceOp.ARGMAX, axes=axes):
+                if any(_is_empty(program.axes[a], ranges) for a in axes):
+                    raise EmptyArgmax(places.line(let.line))
+            case _:
+                pass
 
 
 def axis_ranges(program: Program) -> Ranges:

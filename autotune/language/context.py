@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from autotune.errors import Place
 from autotune.ir.affine import Affine, Atom, Coord, Dim, Product, Quotient, Remainder, Start, Stop
 from autotune.ir.program import AxisKind, Const, IndexValue, Parameter, Tensor
-from autotune.ir.types import STRICT, STRICT_MAX_ULP, TRANSCENDENTAL, DEFAULT_MAX_ULP, DType, MathPolicy, Op
+from autotune.ir.types import DEFAULT_MAX_ULP, STRICT, STRICT_MAX_ULP, TRANSCENDENTAL, DType, MathPolicy, Op
 from autotune.language.draft import Draft
 from autotune.language.operands import Array, IndexTerm, Literal, Numeric, Positions
 from autotune.language.source import Source

@@ -17,8 +17,8 @@ from autotune.ir.program import (
     Const,
     Elementwise,
     Final,
-    Indirect,
     IndexValue,
+    Indirect,
     Load,
     Reduce,
     Reindex,
@@ -268,15 +268,24 @@ class Draft:
     def _reindexed(self, let: DraftLet, moves: Mapping[int, int]) -> int:
         if any(self.axis(source).kind is not AxisKind.FULL for source in moves):
             raise RenameRefused
-        steps = list(moves.items())
-        if set(moves) & set(moves.values()):
-            aside = {source: self.fresh_like(source) for source in moves}
-            steps = [*aside.items(), *((aside[s], t) for s, t in moves.items())]
         number = let.id
-        for source, target in steps:
+        for source, target in self._one_by_one(moves):
             value = Reindex(value=number, source=source, target=target)
             number = self._append(value, let.dtype, (), self._region, len(self._region))
         return number
+
+    def _one_by_one(self, moves: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+        """Renamings to do in order that together rename all at once; a cycle goes through one fresh axis."""
+        pending = dict(moves)
+        while pending:
+            free = next((s for s, t in pending.items() if t not in pending), None)
+            if free is not None:
+                yield free, pending.pop(free)
+                continue
+            source = next(iter(pending))
+            aside = self.fresh_like(source)
+            yield source, aside
+            pending[aside] = pending.pop(source)
 
 
 def is_opaque(expression: Affine) -> bool:

@@ -260,7 +260,7 @@ class Expressions:
             case (Array() | TensorName(), "reshape"):
                 later(self.context, "at.reshape")
         forms = {"tensor": ".shape", "tile": ".index, .start and .stop", "value": ".shape and .T"}
-        kind = {TensorName: "tensor", TileName: "tile"}.get(type(base), "value")
+        kind = "tensor" if isinstance(base, TensorName) else "tile" if isinstance(base, TileName) else "value"
         feature = f"the attribute .{name} of {kind_name(base)}"
         instead = f"a {kind} has {forms[kind]}; functions are written at.{name}(...)"
         raise UnsupportedSyntax(self.context.place, feature=feature, instead=instead)

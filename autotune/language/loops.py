@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from autotune.ir.affine import Affine, Dim, as_affine, coord, greatest
@@ -24,7 +24,7 @@ class LoopAxis:
 
     kind: AxisKind
     extent: Affine
-    start: Affine = Affine()
+    start: Affine = field(default_factory=Affine)
     step: int = 1
 
     def variable(self, axis: int) -> Operand:

@@ -251,12 +251,14 @@ class Statements:
     def loop_intrinsic(self, node: ast.expr) -> Intrinsic:
         if isinstance(node, ast.Call):
             function = self.expressions.evaluate(node.func)
-            if isinstance(function, Outside) and isinstance(function.thing, Intrinsic):
-                if function.thing.form is Form.LOOP:
-                    return function.thing
-            if isinstance(function, Outside) and function.thing is range:
-                feature, instead = "a loop over Python's range", "write at.range(...)"
-                raise UnsupportedSyntax(self.context.place, feature=feature, instead=instead)
+            match function:
+                case Outside(thing=Intrinsic(form=Form.LOOP) as intrinsic):
+                    return intrinsic
+                case Outside(thing=thing) if thing is range:
+                    feature, instead = "a loop over Python's range", "write at.range(...)"
+                    raise UnsupportedSyntax(self.context.place, feature=feature, instead=instead)
+                case _:
+                    pass
         feature = f"a loop over {ast.unparse(node)}"
         instead = "loop over at.parallel(...), at.tile(extent) or at.range(start, stop, step)"
         raise UnsupportedSyntax(self.context.place, feature=feature, instead=instead)

@@ -102,8 +102,8 @@ def _parameter(
                 raise BadAnnotation(place, name=name, problem="a tensor has no default")
             try:
                 shape = tuple(_extent(d, dims, alone) for d in names)
-            except (ValueError, AttributeError) as problem:
-                raise BadAnnotation(place, name=name, problem=str(problem)) from None
+            except ValueError as error:
+                raise BadAnnotation(place, name=name, problem=str(error)) from None
             return Tensor(name=name, dtype=dtype, shape=shape)
         case ElementType(dtype=dtype):
             _check_dtype(source, node, dtype)
@@ -130,6 +130,8 @@ def _default(place: Place, name: str, dtype: DType, default: object) -> Number |
 
 
 def _extent(dimension: str | int, dims: dict[str, int], alone: set[str]) -> Affine:
+    if not isinstance(dimension, str | int):
+        raise ValueError(f"{dimension!r} is no dimension")
     if isinstance(dimension, int):
         if dimension < 0:
             raise ValueError(f"{dimension} is no extent")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from autotune.ir.types import DType, Op
+from autotune.ir.types import STRICT_MAX_ULP, DType, Op
 from autotune.realizations.builder import Builder, Vector
 from autotune.realizations.target import Target
 
@@ -27,11 +27,14 @@ class Variant:
     max_ulp: float
     max_ulp_without_fma: float | None
     needs: tuple[str, ...] = ()
+    flushes: bool = False  # results below the smallest normal become 0, which strict math does not allow
     emit: Emit = field(compare=False, repr=False)
 
     def available(self, target: Target, max_ulp: float) -> bool:
         """Whether the target has the instructions and the bound holds on it."""
         bound = self.max_ulp if target.has_fma else self.max_ulp_without_fma
+        if self.flushes and max_ulp <= STRICT_MAX_ULP:
+            return False
         return bound is not None and bound <= max_ulp and all(getattr(target, need) for need in self.needs)
 
 

@@ -27,7 +27,7 @@ from autotune.measure.buffers import (
     plan_layout,
     view,
 )
-from autotune.measure.cases import Case
+from autotune.measure.cases import Case, Envelope
 from autotune.measure.clock import Call
 from autotune.measure.protocol import Kernel, Subject
 
@@ -68,6 +68,10 @@ class Bench:
                 self._kernels.popitem(last=False)
         self._kernels.move_to_end(key)
         return self._kernels[key]
+
+    def envelopes_of(self, case: Case) -> dict[str, Envelope]:
+        number = next(k for k, c in enumerate(self.subject.cases) if c is case)
+        return self.subject.envelopes[number]
 
     # --- checked calls --------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
+from autotune.jit import llvm_version
 from autotune.measure.buffers import ALIGNMENT_BYTES
 
 
@@ -29,6 +30,7 @@ class Environment:
     huge_page_bytes: int
     cache: str
     kernel: str
+    llvm: str
     llvmlite: str
 
 
@@ -44,6 +46,7 @@ def observe(*, core: int, huge_page_bytes: int) -> Environment:
         huge_page_bytes=huge_page_bytes,
         cache="hot",
         kernel=platform.release(),
+        llvm=llvm_version(),
         llvmlite=version("llvmlite"),
     )
 

@@ -148,6 +148,9 @@ def _judge(bench: Bench, case: Case, memory: _Memory, kind: str) -> Wrong | None
             found[slot.name] = numbers != 0
         else:
             found[slot.name] = _numbers(view(raw, slot), slot)
+    envelopes = bench.envelopes_of(case)
+    if all(name in envelopes and envelopes[name].holds(array) for name, array in found.items()):
+        return None
     judgement = verdict.check(found, case.expected)
     match judgement:
         case verdict.Correct():

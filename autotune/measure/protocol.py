@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 from autotune.ir.program import Program
 from autotune.measure.buffers import Layout
-from autotune.measure.cases import Case
+from autotune.measure.cases import Case, Envelope
 
 
 class Kernel(Protocol):
@@ -35,11 +35,12 @@ class Kernel(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What a session measures; stored once, where every worker can read it."""
+    """What a session measures; stored once, where every worker can read it. `envelopes` are those of the cases."""
 
     program: Program
     target: Any
     cases: tuple[Case, ...]
+    envelopes: tuple[dict[str, Envelope], ...]
     layout: Layout
     build: str
     seed: int

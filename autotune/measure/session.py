@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from autotune.ir.program import Program
 from autotune.measure.buffers import SharedObject, plan_layout
-from autotune.measure.cases import Case
+from autotune.measure.cases import Case, envelopes
 from autotune.measure.environment import Environment, observe
 from autotune.measure.gate import Passed
 from autotune.measure.protocol import (
@@ -211,6 +211,7 @@ class Session:
             program=program,
             target=target,
             cases=tuple(cases),
+            envelopes=tuple(envelopes(program, case) for case in cases),
             layout=plan_layout(program),
             build=build,
             seed=seed,
@@ -277,14 +278,14 @@ class Session:
         verdict = self._ask(GateRequest(kernel=kernel, call_seconds=self._call_seconds()))
         if isinstance(verdict, Wrong) and verdict.memory:
             self._measurer.stop()  # what else it wrote over is unknown
-        assert isinstance(verdict, Passed | Wrong | Crash | Timeout | CompileError)
+        assert isinstance(verdict, Passed | Wrong | Crash | Timeout | OverBudget | CompileError)
         return verdict
 
     def time(self, kernel: Kernel) -> Measured | RunFailure:
         """Time a kernel that passed the gate, alone."""
         with self._undisturbed(kernel):
             result = self._ask(TimeRequest(kernel=kernel, call_seconds=self._call_seconds()))
-        assert isinstance(result, Measured | Crash | Timeout | CompileError)
+        assert isinstance(result, Measured | Crash | Timeout | OverBudget | CompileError)
         return self._noted(result)
 
     def race(self, kernel: Kernel, incumbent: Kernel) -> RaceResult | RunFailure:
@@ -292,7 +293,7 @@ class Session:
         with self._undisturbed(kernel, incumbent):
             request = RaceRequest(kernel=kernel, incumbent=incumbent, call_seconds=self._call_seconds())
             result = self._ask(request)
-        assert isinstance(result, Measured | RacedOut | Noisy | Crash | Timeout | CompileError)
+        assert isinstance(result, Measured | RacedOut | Noisy | Crash | Timeout | OverBudget | CompileError)
         return self._noted(result)
 
     def evaluate(self, kernel: Kernel, incumbent: Kernel | None = None) -> RaceResult | RunFailure:
@@ -363,6 +364,10 @@ class Session:
         match answer:
             case Expired(stage=stage, seconds=seconds):
                 return Timeout(seconds=seconds, stage=stage)
+            case Raised(out_of_memory=True):
+                (worker or self._measurer).stop()
+                limit = self.subject.memory_bytes
+                return OverBudget(budget="memory bytes of a worker", value=limit, limit=limit)
             case Raised(text=text, trace=trace):
                 raise WorkerFailure(f"{text}\n{trace}")
             case _:

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, assert_never
 from autotune.jit import ObjectRefusedError, compile_module, host_target, load
 from autotune.measure.bench import Bench, Loaded
 from autotune.measure.buffers import SharedObject, huge_page_bytes
-from autotune.measure.clock import LOOP_SYMBOL, Call, Clock, interruptions, loop_text
+from autotune.measure.clock import LOOP_SYMBOL, SAMPLE_NS, Call, Clock, interruptions, loop_text
 from autotune.measure.gate import Passed, check_kernel
 from autotune.measure.protocol import (
     BuildRequest,
@@ -33,12 +33,22 @@ from autotune.measure.protocol import (
     Subject,
     TimeRequest,
 )
-from autotune.measure.race import MAX_REDONE_ROUNDS, MAX_ROUNDS, SLOW_CALL_NS, Contender, race, settle_slow
+from autotune.measure.race import (
+    LONG_CALL_NS,
+    MAX_REDONE_ROUNDS,
+    MAX_ROUNDS,
+    SLOW_CALL_NS,
+    Contender,
+    race,
+    settle_slow,
+)
 from autotune.measure.states import CompileError, Measured, RaceResult, Wrong
 
 COMPILE_STAGE = "compile"
 TIMED_SAMPLES = 15
+READINGS_BEYOND_L2 = 3
 COMPARE_SECONDS = 120.0
+CHECKING_COPIES = 20  # of all tensors, fences and what comparing in float64 takes
 SECONDS_OVER_EXPECTED = 4.0
 
 Send: TypeAlias = Callable[[Any], None]
@@ -62,7 +72,7 @@ def serve(role: str, core: int, connection: int, subject_descriptor: int) -> Non
             bench, clock = Bench(subject), _clock(subject)
             bench.prepare_timing()
             channel.send(Hello(core=core, huge_page_bytes=huge_page_bytes(bench.arena.memory)))
-            _limit_memory(subject.memory_bytes + 2 * subject.layout.size_bytes)
+            _limit_memory(subject.memory_bytes + CHECKING_COPIES * subject.layout.size_bytes)
             answer = _Measurer(bench, clock, channel.send).answer
         case _:
             assert_never(role)
@@ -112,15 +122,21 @@ def _clock(subject: Subject) -> Clock:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sampler:
-    """Times of kernels by number. Units: nanoseconds a call; `estimates` are the rough ones of the warm-up."""
+    """Times of kernels by number; beyond L2, where single readings scatter, the median of three.
+
+    Units: nanoseconds a call; `estimates` are the rough ones of the warm-up.
+    """
 
     clock: Clock
     calls: list[Call]
     estimates: tuple[float, ...]
     refill: Callable[[], None] | None
+    beyond_l2: bool
 
     def __call__(self, kernel: int) -> float:
-        return self.clock.sample(self.calls[kernel], self.estimates[kernel], self.refill)
+        call, estimate = self.calls[kernel], self.estimates[kernel]
+        readings = READINGS_BEYOND_L2 if self.beyond_l2 and estimate < LONG_CALL_NS else 1
+        return median(self.clock.sample(call, estimate, self.refill) for _ in range(readings))
 
 
 class _Measurer:
@@ -164,12 +180,11 @@ class _Measurer:
 
     def race(self, request: RaceRequest) -> RaceResult:
         kernels = [self.bench.loaded(request.incumbent), self.bench.loaded(request.kernel)]
-        beyond_l2 = self.beyond_l2(*kernels)
         samples = 4 * (MAX_ROUNDS + MAX_REDONE_ROUNDS)
         with self.sampling(kernels, request.call_seconds, samples) as sampler:
             order = {Contender.A: 0, Contender.B: 1}
             return settle_slow(*sampler.estimates) or race(
-                lambda who: sampler(order[who]), interruptions=interruptions, beyond_l2=beyond_l2
+                lambda who: sampler(order[who]), interruptions=interruptions, beyond_l2=sampler.beyond_l2
             )
 
     def rounds(self, request: RoundsRequest) -> list[list[float]]:
@@ -183,9 +198,6 @@ class _Measurer:
                     times[k].append(sampler(k))
         return times
 
-    def beyond_l2(self, *kernels: Loaded) -> bool:
-        return max(self.bench.working_set_bytes(k.kernel) for k in kernels) > self.bench.subject.l2_bytes
-
     @contextlib.contextmanager
     def sampling(self, kernels: list[Loaded], call_seconds: float, samples: int) -> Iterator[Sampler]:
         """Sampler of warmed-up kernels; the garbage collector rests meanwhile."""
@@ -195,10 +207,12 @@ class _Measurer:
         calls = bench.timed_calls(kernels)
         refill = bench.refill if bench.needs_refill else None
         estimates = tuple(clock.estimate_ns(call, refill) for call in calls)
-        expected = samples * max(max(estimates) * 1e-9, 0.3e-3)
+        beyond_l2 = max(bench.working_set_bytes(k.kernel) for k in kernels) > bench.subject.l2_bytes
+        readings = READINGS_BEYOND_L2 if beyond_l2 else 1
+        expected = readings * samples * max(max(estimates), SAMPLE_NS) * 1e-9
         self.send(Stage(text="timing", seconds=call_seconds + SECONDS_OVER_EXPECTED * expected))
         gc.disable()
         try:
-            yield Sampler(clock=clock, calls=calls, estimates=estimates, refill=refill)
+            yield Sampler(clock=clock, calls=calls, estimates=estimates, refill=refill, beyond_l2=beyond_l2)
         finally:
             gc.enable()

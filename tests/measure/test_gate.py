@@ -30,7 +30,7 @@ from autotune.ir.types import DType, Op
 from autotune.jit import compile_module, host_target, load
 from autotune.measure.bench import Bench
 from autotune.measure.buffers import NAN_POISON, plan_layout
-from autotune.measure.cases import make_cases
+from autotune.measure.cases import envelopes, make_cases
 from autotune.measure.clock import LOOP_SYMBOL, Clock, loop_text
 from autotune.measure.gate import Passed, check_kernel
 from autotune.measure.inputs import InputKind
@@ -117,11 +117,13 @@ declare void @llvm.x86.sse.ldmxcsr(ptr)"""
 
 
 def bench_of(program: Program, **scalars: float) -> Bench:
+    cases = make_cases(program, 5, sizes={}, scalars=scalars)
     return Bench(
         Subject(
             program=program,
             target=host_target(),
-            cases=make_cases(program, 5, sizes={}, scalars=scalars),
+            cases=cases,
+            envelopes=tuple(envelopes(program, case) for case in cases),
             layout=plan_layout(program),
             build="",
             seed=5,

@@ -81,15 +81,28 @@ class AllMeasured:
 StopRule: TypeAlias = Budget | MaxTrials | NoPromotion | AllMeasured
 
 
-def stop_rules(candidates: int, *, budget_s: float | None, max_trials: int | None) -> tuple[StopRule, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one run may take; None is no limit.
+
+    Units: seconds. `max_trials` counts the trials of earlier runs too; `patience` is the least number of trials without
+    a better candidate that ends a search of more than MEASURE_ALL candidates.
+    """
+
+    budget_s: float | None = 60.0
+    max_trials: int | None = None
+    patience: int | None = PATIENCE_TRIALS
+
+
+def stop_rules(candidates: int, limits: Limits) -> tuple[StopRule, ...]:
     """The rules of one search over so many candidates; small sets are measured whole."""
     rules: list[StopRule] = [AllMeasured(count=candidates)]
-    if candidates > MEASURE_ALL:
-        rules.append(NoPromotion())
-    if budget_s is not None:
-        rules.append(Budget(seconds=budget_s))
-    if max_trials is not None:
-        rules.append(MaxTrials(count=max_trials))
+    if candidates > MEASURE_ALL and limits.patience is not None:
+        rules.append(NoPromotion(trials=limits.patience))
+    if limits.max_trials is not None:
+        rules.append(MaxTrials(count=limits.max_trials))
+    if limits.budget_s is not None:
+        rules.append(Budget(seconds=limits.budget_s))
     return tuple(rules)
 
 

@@ -1,16 +1,35 @@
-"""A machine made of numbers: candidates of a small kernel, their true times and a model that is wrong about them.
+"""A machine made of numbers: candidates, their true times, a model that is wrong about them, a session on it.
 Must not know how the search works."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from autotune.ir.buffer import Tail, Transfer
+from autotune.ir.types import DType
+from autotune.measure.environment import Environment, observe
+from autotune.measure.gate import Passed
+from autotune.measure.protocol import Kernel
+from autotune.measure.race import Contender, Finalist, Standing, race, rank
+from autotune.measure.states import (
+    Checks,
+    CompileError,
+    CompileFailure,
+    CompileTimeout,
+    Crash,
+    Measured,
+    Noisy,
+    RaceResult,
+    RunFailure,
+)
 from autotune.realizations.candidate import (
     Block,
     Buffered,
@@ -24,6 +43,7 @@ from autotune.realizations.candidate import (
     Tile,
 )
 from autotune.search.encode import ChoiceMatrix, encode
+from autotune.store.keys import Isa, Toolchain, Workload, WorkloadKey
 
 Times = tuple[NDArray[np.float64], NDArray[np.float64]]
 
@@ -111,3 +131,134 @@ def matrix(candidates: list[Candidate]) -> ChoiceMatrix:
 def machine(matrix: ChoiceMatrix) -> Callable[..., Times]:
     """`machine(seed, model_error=…)`: true times and model times of `candidates`."""
     return lambda seed, model_error: synthetic_machine(matrix.codes, seed, model_error=model_error)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedKernel:
+    """What a compiler would hand back; the object's bytes stand for the candidate."""
+
+    object_bytes: bytes
+    sha256: str
+    symbol: str = "entry"
+    workspace_bytes: int = 0
+    packets: int = 1
+    code_bytes: int = 1000
+    compile_seconds: float = 0.1
+
+
+class SimulatedSession:
+    """A session on a machine of numbers: `times_ns` by candidate id, `faults` that end a candidate instead.
+
+    Ctrl-C comes before timing number `interrupt_at`, or the end of the process if `kill` is set.
+    """
+
+    def __init__(
+        self,
+        times_ns: dict[str, float],
+        faults: dict[str, CompileFailure | RunFailure | Noisy] | None = None,
+        *,
+        noise: float = 0.002,
+        interrupt_at: int | None = None,
+        kill: bool = False,
+    ) -> None:
+        self.times_ns, self.faults = times_ns, faults or {}
+        self.interrupt_at, self.kill = interrupt_at, kill
+        self.compiled: list[str] = []
+        self.timed: list[str] = []
+        self.shootouts: list[list[str]] = []
+        self._noise, self._random = noise, np.random.default_rng(0)
+
+    def compile(self, candidate: object) -> Future[Any]:
+        assert isinstance(candidate, Candidate)
+        id = candidate.id
+        self.compiled.append(id)
+        future: Future[Any] = Future()
+        fault = self.faults.get(id)
+        failed = isinstance(fault, CompileError | CompileTimeout) or (
+            isinstance(fault, Crash) and fault.stage == "compile"
+        )
+        kernel = SimulatedKernel(object_bytes=id.encode(), sha256=f"{id:0<64}")
+        future.set_result(fault if failed else kernel)
+        return future
+
+    def gate(self, kernel: Kernel) -> Passed | RunFailure:
+        fault = self.faults.get(kernel.object_bytes.decode())
+        if fault is None or isinstance(fault, Noisy):
+            return Passed(checks=Checks(kinds=("normal",), repeated=True, guard_pages=True), first_call_ns=1)
+        assert not isinstance(fault, CompileTimeout)
+        return fault
+
+    def time(self, kernel: Kernel) -> Measured | RunFailure:
+        self._count(kernel)
+        samples = tuple(self._sample(kernel) for _ in range(15))
+        return Measured(ns=sorted(samples)[7], samples_ns=samples)
+
+    def race(self, kernel: Kernel, incumbent: Kernel) -> RaceResult | RunFailure:
+        self._count(kernel)
+        fault = self.faults.get(kernel.object_bytes.decode())
+        if isinstance(fault, Noisy):
+            return fault
+        who = {Contender.A: incumbent, Contender.B: kernel}
+        return race(lambda contender: self._sample(who[contender]))
+
+    def shootout(self, kernels: Sequence[Kernel]) -> list[Standing]:
+        self.shootouts.append([kernel.object_bytes.decode() for kernel in kernels])
+        return rank(
+            [
+                Finalist(
+                    name=kernel.sha256,
+                    code_bytes=kernel.code_bytes,
+                    compile_seconds=kernel.compile_seconds,
+                    rounds_ns=tuple(tuple(self._sample(kernel) for _ in range(10)) for _ in range(2)),
+                )
+                for kernel in kernels
+            ]
+        )
+
+    def environment(self) -> Environment:
+        return observe(core=0, huge_page_bytes=0)
+
+    def _count(self, kernel: Kernel) -> None:
+        if self.interrupt_at is not None and len(self.timed) >= self.interrupt_at:
+            raise Killed if self.kill else KeyboardInterrupt
+        self.timed.append(kernel.object_bytes.decode())
+
+    def _sample(self, kernel: Kernel) -> float:
+        true_ns = self.times_ns[kernel.object_bytes.decode()]
+        return float(true_ns * (1 + self._noise * abs(self._random.standard_normal())))
+
+
+class Killed(BaseException):
+    """Stands for the end of the process: nothing of the search may handle it."""
+
+
+@pytest.fixture
+def simulated() -> type[SimulatedSession]:
+    return SimulatedSession
+
+
+@pytest.fixture
+def killed() -> type[Killed]:
+    return Killed
+
+
+@pytest.fixture
+def workload() -> Workload:
+    isa = Isa(
+        name="avx512",
+        triple="x86_64-unknown-linux-gnu",
+        cpu="znver4",
+        features="+avx512f",
+        vector_bytes=64,
+        l1_bytes=2**15,
+        l2_bytes=2**20,
+        l3_bytes=2**25,
+    )
+    key = WorkloadKey(
+        kernel="a" * 64,
+        shape=(129, 512),
+        dtypes=(DType.F32, DType.F32),
+        isa=isa,
+        toolchain=Toolchain(llvm="22.1.0", llvmlite="0.50.0", code_generation=1),
+    )
+    return Workload(key=key, kernel_name="row", dims=("M", "N"))

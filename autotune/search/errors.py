@@ -1,0 +1,27 @@
+"""What can be wrong with a question put to a search.
+Must not know how an error is shown to a user."""
+
+from __future__ import annotations
+
+from autotune.errors import AutotuneError
+
+
+class NoWorkload(AutotuneError):
+    """A search without a shape of a kernel that has no workloads."""
+
+    sentence = "kernel {kernel!r} has no workloads and no shape was given"
+    remedy = "write search({kernel}, dict({example})), or @at.kernel(workloads=[dict({example})]) above the kernel"
+
+
+class SeveralWorkloads(AutotuneError):
+    """A search without a shape of a kernel that has several workloads."""
+
+    sentence = "kernel {kernel!r} has {count} workloads and no shape was given"
+    remedy = "search one at a time, e.g. search({kernel}, dict({example}))"
+
+
+class CannotRunHere(AutotuneError):
+    """A search for a target whose code this machine cannot run."""
+
+    sentence = "this machine cannot run code for {target}, so nothing can be measured"
+    remedy = "search on a machine that has it, or write --target simd for what this machine has"

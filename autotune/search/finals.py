@@ -1,0 +1,70 @@
+"""The end of a search: the best few, the reference and the model's first, timed once more side by side.
+Must not know how they were found or how side-by-side timing works."""
+
+from __future__ import annotations
+
+from autotune.measure.protocol import Kernel
+from autotune.measure.race import Standing
+from autotune.measure.states import Measured
+from autotune.search.loop import Loop
+from autotune.search.notebook import Finished, Notebook
+from autotune.store.records import Rigor
+
+FINALISTS = 8
+
+
+def run_finals(loop: Loop, model_first: str) -> None:
+    """Shoot out the finalists and write down their times, the winner's last; nothing where nothing new was measured.
+
+    The winner is the best placed finalist, unless the reference is as fast: then the reference is kept.
+    """
+    book = loop.book
+    if book.settled:
+        return
+    kernels = _finalists(loop, model_first)
+    if len(kernels) < 2:
+        return
+    with loop.watch.timing("measuring"):
+        standings = loop.session.shootout(list(kernels.values()))
+    by_object = {kernel.sha256: id for id, kernel in reversed(kernels.items())}
+    placed = {by_object[standing.name]: standing for standing in standings}
+    if not placed:
+        return
+    winner = next(iter(placed))
+    if loop.reference in placed and placed[winner].ns >= placed[loop.reference].ns:
+        winner = loop.reference
+    for id in (*(id for id in placed if id != winner), winner):
+        rigor = _winner_rigor(loop) if id == winner else None
+        _write(book, id, kernels[id], placed[id], rigor)
+
+
+def _finalists(loop: Loop, model_first: str) -> dict[str, Kernel]:
+    """Kernels of the finalists, the reference first: of equal objects the first one stands for all."""
+    track = loop.book.track
+    named = [id for id in (loop.reference, model_first) if track.time_ns(id) is not None]
+    chosen = dict.fromkeys([*named, *track.best(FINALISTS)])
+    kernels = {id: loop.kernel_of(id) for id in list(chosen)[:FINALISTS]}
+    return {id: kernel for id, kernel in kernels.items() if kernel is not None}
+
+
+def _winner_rigor(loop: Loop) -> Rigor:
+    space, ledger = loop.space, loop.book.ledger
+    if len(space.candidates) < space.legal_count or len(ledger) < len(space.candidates):
+        return Rigor.SHOOT_OUT
+    every = all(ledger.end_of(candidate.id) is not None for candidate in space.candidates)
+    return Rigor.EXHAUSTIVE if every else Rigor.SHOOT_OUT
+
+
+def _write(book: Notebook, id: str, kernel: Kernel, standing: Standing, rigor: Rigor | None) -> None:
+    earlier = book.outcomes[id]
+    book.write_final(
+        Finished(
+            candidate=book.candidates[id],
+            id=id,
+            picked=earlier.picked,
+            predicted_ns=earlier.predicted_ns,
+            end=Measured(ns=standing.ns, samples_ns=standing.samples_ns),
+            kernel=kernel,
+        ),
+        rigor,
+    )

@@ -1,0 +1,179 @@
+"""What is known of one workload's candidates: the store, the ledger and the track, kept in step.
+Must not know how candidates are compiled or timed, nor how the next one is picked."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+from autotune.ir.serial import Json
+from autotune.measure import states
+from autotune.measure.protocol import Kernel
+from autotune.measure.states import Measured, Noisy, RacedOut, outcome_from_json, outcome_to_json
+from autotune.realizations.candidate import Candidate
+from autotune.search.ledger import Ledger, RefusedRule
+from autotune.search.stop import Limits
+from autotune.search.track import Track
+from autotune.store.database import Database
+from autotune.store.keys import Workload
+from autotune.store.records import Outcome, PickReason, Rigor, Search, SearchStatus, new_uuid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A candidate that ended, as it is written down. `kernel` is None where nothing came out of the compiler."""
+
+    candidate: Candidate
+    id: str
+    picked: PickReason
+    predicted_ns: float | None
+    end: states.Outcome
+    kernel: Kernel | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recalled:
+    """A trial of an earlier run: its candidate and its time, None where it failed."""
+
+    candidate: Candidate
+    time_ns: float | None
+
+
+class Notebook:
+    """Reads what earlier runs left, then writes each end once, durably, before it counts in memory."""
+
+    def __init__(
+        self, database: Database, workload: Workload, *, legal_count: int, refused: tuple[RefusedRule, ...] = ()
+    ) -> None:
+        self.database, self.workload = database, workload
+        self.ledger = Ledger(legal_count=legal_count, refused=refused)
+        self.track = Track()
+        self.candidates: dict[str, Candidate] = {}
+        self.outcomes: dict[str, Outcome] = {}
+        self.recalled: tuple[Recalled, ...] = ()
+        self.finals: dict[str, Outcome] = {}
+        self.search: Search | None = None
+        self._champion: str | None = None  # winner of a shoot-out that came after every end
+        self._recall()
+
+    # ---- earlier runs ----------------------------------------------------------------------------------------------
+
+    def _recall(self) -> None:
+        trials = []
+        for outcome in self.database.outcomes(self.workload.key.id):
+            if outcome.candidate in self.candidates:
+                self._keep_final(outcome)
+                continue
+            candidate = self.database.candidate(outcome.candidate)
+            assert candidate is not None  # a foreign key of the store
+            end = outcome_from_json(outcome.reason)
+            self.candidates[outcome.candidate] = candidate
+            self.outcomes[outcome.candidate] = outcome
+            trials.append(Recalled(candidate=candidate, time_ns=self._count(outcome.candidate, end)))
+        self.recalled = tuple(trials)
+
+    def _keep_final(self, outcome: Outcome) -> None:
+        """Only the last shoot-out is kept; its outcomes stand together and its winner comes last."""
+        if any(earlier.search != outcome.search for earlier in self.finals.values()):
+            self.finals = {}
+        self.finals[outcome.candidate] = outcome
+        is_winner = outcome.rigor is not None and outcome.rigor >= Rigor.SHOOT_OUT
+        if is_winner and self.track.time_ns(outcome.candidate) is not None:
+            self.track.crown(outcome.candidate)
+            self._champion = outcome.candidate
+
+    def covers(self, limits: Limits, seed: int) -> bool:
+        """Whether an earlier search with this seed ran to its end under the same or wider limits."""
+        return any(
+            search.status is SearchStatus.FINISHED
+            and search.seed == seed
+            and _at_least(search.budget_s, limits.budget_s)
+            and _at_least(search.max_trials, limits.max_trials)
+            for search in self.database.searches(self.workload.key.id)
+        )
+
+    def neighbours(self, count: int) -> tuple[Candidate, ...]:
+        """The policies of the nearest other shapes of this kernel on this target."""
+        key = self.workload.key
+        near = []
+        for policy in self.database.policies():
+            stored = self.database.workload(policy.workload)
+            assert stored is not None  # a foreign key of the store
+            other = stored.key
+            if (other.kernel, other.isa) != (key.kernel, key.isa) or other.shape == key.shape:
+                continue
+            distance = sum(abs(math.log((a + 1) / (b + 1))) for a, b in zip(key.shape, other.shape, strict=True))
+            near.append((distance, policy.outcome.candidate))
+        found = (self.database.candidate(id) for _, id in sorted(near)[:count])
+        return tuple(candidate for candidate in found if candidate is not None)
+
+    # ---- this run --------------------------------------------------------------------------------------------------
+
+    def begin(self, limits: Limits, seed: int, environment: Json) -> None:
+        """Record that a search starts."""
+        self.search = Search(
+            uuid=new_uuid(),
+            workload=self.workload.key.id,
+            seed=seed,
+            budget_s=limits.budget_s,
+            max_trials=limits.max_trials,
+            environment=environment,
+            started=time.time(),
+        )
+        self.database.begin_search(self.workload, self.search)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the incumbent won a shoot-out and no candidate ended after it."""
+        return self._champion is not None and self._champion == self.track.incumbent
+
+    def finish(self, status: SearchStatus) -> None:
+        """Record how it ended."""
+        assert self.search is not None
+        self.database.finish_search(self.search.uuid, status, time.time())
+
+    def write(self, finished: Finished) -> float | None:
+        """Write down one end; its time on the common scale, None for a failure."""
+        promoted = isinstance(finished.end, Measured) and (finished.end.promoted or self.track.incumbent is None)
+        self.outcomes[finished.id] = self._store(finished, Rigor.RACED if promoted else None)
+        self.candidates[finished.id] = finished.candidate
+        return self._count(finished.id, finished.end)
+
+    def write_final(self, finished: Finished, rigor: Rigor | None) -> None:
+        """Write down the re-measurement of a finalist; the winner, the one with a rigor, is written last."""
+        self._keep_final(self._store(finished, rigor))
+
+    def _count(self, id: str, end: states.Outcome) -> float | None:
+        self.ledger.record(id, end)
+        self._champion = None
+        if isinstance(end, Measured | RacedOut):
+            return self.track.add(id, end)
+        self.track.add_failure()
+        return None
+
+    def _store(self, finished: Finished, rigor: Rigor | None) -> Outcome:
+        kernel, end = finished.kernel, finished.end
+        outcome = Outcome(
+            workload=self.workload.key.id,
+            candidate=finished.id,
+            search=None if self.search is None else self.search.uuid,
+            state=end.state,
+            reason=outcome_to_json(end),
+            samples_ns=end.samples_ns if isinstance(end, Measured | RacedOut | Noisy) else (),
+            compile_seconds=None if kernel is None else kernel.compile_seconds,
+            code_bytes=None if kernel is None else kernel.code_bytes,
+            workspace_bytes=None if kernel is None else kernel.workspace_bytes,
+            object_sha256=None if kernel is None else kernel.sha256,
+            picked=finished.picked,
+            rigor=rigor,
+            predicted_ns=finished.predicted_ns,
+            recorded=time.time(),
+        )
+        self.database.record(self.workload, finished.candidate, outcome)
+        return outcome
+
+
+def _at_least(had: float | None, wanted: float | None) -> bool:
+    """Whether one limit is as wide as another; None is the widest."""
+    return had is None or (wanted is not None and had >= wanted)

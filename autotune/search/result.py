@@ -1,0 +1,91 @@
+"""What a search hands back: the winner against the reference, where every candidate ended, where the time went.
+Must not know how any of it was found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from autotune.ir.serial import Json, to_json
+from autotune.realizations.candidate import Candidate
+from autotune.search.ledger import FailureCause, RefusedRule, StateCount
+from autotune.search.stop import StopRule
+
+
+class Ending(Enum):
+    """How a search ended."""
+
+    IMPROVED = "improved"
+    REFERENCE_KEPT = "reference kept"
+    NOTHING_LEGAL = "nothing legal"
+    NOTHING_CORRECT = "nothing correct"
+    INTERRUPTED = "interrupted"  # by the user; the winner is the best so far, if any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timed:
+    """A candidate with its time.
+
+    Units: nanoseconds a call; nine in ten samples of the shoot-out lie below `upper_ns`, None where it was only raced.
+    """
+
+    id: str
+    candidate: Candidate
+    ns: float
+    upper_ns: float | None
+    predicted_ns: float | None
+    code_bytes: int | None
+    workspace_bytes: int | None
+    object_sha256: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecondsSpent:
+    """Where the wall-clock time of one run went; compiling overlaps checking and measuring."""
+
+    preparing: float = 0.0
+    compiling: float = 0.0
+    checking: float = 0.0
+    measuring: float = 0.0
+    total: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResult:
+    """Outcome of searching one workload.
+
+    `trials` counts the candidates that ended, `restored` those of them that earlier runs had ended. `join` says whether
+    the set holds every legal candidate that could be best ("exact") or was cut ("beam"). `tied` marks a winner that
+    another finalist equals within the tie band.
+    """
+
+    title: str
+    workload: str
+    target: str
+    seed: int
+    ending: Ending
+    winner: Timed | None
+    reference: Timed | None
+    model_first: Timed | None
+    tied: bool
+    candidates: int
+    legal: int
+    join: str
+    trials: int
+    restored: int
+    counts: tuple[StateCount, ...]
+    failures: tuple[FailureCause, ...]
+    refused: tuple[RefusedRule, ...]
+    stopped_by: StopRule | None
+    seconds: SecondsSpent
+
+    @property
+    def speedup(self) -> float | None:
+        """How many times shorter a call of the winner is; None without a winner or a time of the reference."""
+        if self.winner is None or self.reference is None:
+            return None
+        return self.reference.ns / self.winner.ns
+
+    def to_json(self) -> Json:
+        """All fields, and `speedup`."""
+        return {**to_json(self), "speedup": self.speedup}

@@ -1,0 +1,36 @@
+"""The search set: candidates that may be measured, with the model's times and where each came from.
+Must not know how it was enumerated or what is picked from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autotune.realizations.candidate import Candidate
+
+FROM_MODEL = 0  # among the k best of the join
+FROM_SAMPLE = 1  # drawn uniformly from the legal candidates, without the model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SearchSet:
+    """Legal candidates by row.
+
+    `reference` is the reference candidate's row. `legal_count` is the size of the whole legal family, which may be
+    larger than the set. `refused` holds rule, count and an example sentence of what is not in the family. `status`
+    says whether the k best are exact ("exact") or cut ("beam").
+
+    Shapes: `prior_ns` float64[candidates], predicted nanoseconds a call; `origin` int64[candidates], FROM_MODEL or
+    FROM_SAMPLE.
+    """
+
+    candidates: Sequence[Candidate]
+    prior_ns: NDArray[np.float64]
+    origin: NDArray[np.int64]
+    reference: int
+    legal_count: int
+    refused: tuple[tuple[str, int, str], ...]
+    status: str

@@ -1,0 +1,106 @@
+"""The road from a kernel to its tuned policy, one call an arrow.
+Must not know how any arrow does its work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from autotune.calibration.prior import prior
+from autotune.ir.phases import phase_graph
+from autotune.ir.program import Number
+from autotune.ir.verify import verify
+from autotune.jit import can_run, host_target, parse_target
+from autotune.language.kernel import Kernel
+from autotune.measure.cases import make_cases
+from autotune.measure.server import ForkServer
+from autotune.measure.session import Session
+from autotune.realizations.target import Target
+from autotune.search.errors import CannotRunHere, NoWorkload, SeveralWorkloads
+from autotune.search.join import search_set
+from autotune.search.ledger import RefusedRule
+from autotune.search.loop import Stopwatch
+from autotune.search.notebook import Notebook
+from autotune.search.progress import OnEvent, Phase, PhaseStarted, ignore
+from autotune.search.result import SearchResult
+from autotune.search.run import remembered, run
+from autotune.search.stop import Limits
+from autotune.settings import load_settings
+from autotune.store.database import open_database
+from autotune.store.keys import workload_of
+
+
+def search(
+    kernel: Kernel,
+    shape: Mapping[str, Number] | None = None,
+    target: Target | str | None = None,
+    *,
+    budget_s: float | None = 60.0,
+    max_trials: int | None = None,
+    seed: int = 0,
+    database: Path | None = None,
+    on_event: OnEvent | None = None,
+) -> SearchResult:
+    """Find, verify, measure and store the fastest candidate of one kernel at one shape: call time of one thread.
+
+    Ctrl-C ends it with the best so far; the same call continues, and measures nothing twice.
+
+    Shapes: `shape` gives every dimension, and scalars without a default; the kernel's only workload if left out.
+    Units: seconds. `max_trials` counts the trials of earlier runs too; `target` is this machine's if left out, and
+    `database` the settings'.
+    Raises: NoWorkload, SeveralWorkloads, CannotRunHere, any SourceError, and what the store and binding raise.
+    """
+    watch = Stopwatch()
+    notify = on_event or ignore
+    machine = _target(target)
+    given = _shape(kernel, shape)
+    sizes = {name: int(given[name]) for name in kernel.program.dims if name in given}
+    scalars = {name: value for name, value in given.items() if name not in sizes}
+    limits = Limits(budget_s=budget_s, max_trials=max_trials)
+
+    program = kernel.bind(**given)
+    verify(program)
+    workload = workload_of(kernel.program, sizes, machine)
+    notify(PhaseStarted(title=workload.title, phase=Phase.TRACE))
+
+    with open_database(database or load_settings().database) as store, ForkServer() as server:
+        notify(PhaseStarted(title=workload.title, phase=Phase.ENUMERATE))
+        graph = phase_graph(program)
+        space = search_set(program, graph, machine, prior(machine), seed=seed)
+        refused = tuple(RefusedRule(rule=rule, count=count, sentence=text) for rule, count, text in space.refused)
+        book = Notebook(store, workload, legal_count=space.legal_count, refused=refused)
+        if not space.candidates or book.covers(limits, seed):
+            return remembered(space, book, limits, target=machine.name, seed=seed, watch=watch)
+
+        notify(PhaseStarted(title=workload.title, phase=Phase.ORACLE))
+        cases = make_cases(program, seed, sizes=sizes, scalars=scalars, generator=kernel.inputs_function)
+        watch.add("preparing", watch.elapsed_s)
+        with Session(server, program, machine, cases, seed=seed) as session:
+            return run(space, session, book, limits, target=machine.name, seed=seed, watch=watch, on_event=notify)
+
+
+def _target(target: Target | str | None) -> Target:
+    match target:
+        case None:
+            machine = host_target()
+        case str():
+            machine = parse_target(target)
+        case Target():
+            machine = target
+    if not can_run(machine):
+        raise CannotRunHere(target=machine.name)
+    return machine
+
+
+def _shape(kernel: Kernel, shape: Mapping[str, Number] | None) -> dict[str, Number]:
+    if shape is not None:
+        return dict(shape)
+    if len(kernel.workloads) == 1:
+        return dict(kernel.workloads[0])
+    if kernel.workloads:
+        raise SeveralWorkloads(kernel=kernel.name, count=len(kernel.workloads), example=_text(kernel.workloads[0]))
+    raise NoWorkload(kernel=kernel.name, example=_text(dict.fromkeys(kernel.program.dims, 128)))
+
+
+def _text(shape: Mapping[str, Number]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in shape.items())

@@ -6,24 +6,25 @@ from __future__ import annotations
 import ctypes
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from autotune.call_arguments import Array, Signature
+from autotune.call_arguments import Array, Signature, address
 from autotune.call_entry import Backend, Entry, Kernel, Note, Workspaces, prepare
 
-ShapeClass: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
+ShapeClass: TypeAlias = tuple[tuple[np.dtype[Any], tuple[int, ...]], ...]
 
+_READABLE = 0x0101  # the flags C_CONTIGUOUS and ALIGNED of an array, as numbers
+_WRITEABLE = 0x0400
 _USER_FRAME = 3  # warnings name the caller of `Kernel.__call__`, which calls `call`
 
 
 class Dispatcher:
     """Calls of one kernel on one target: what was prepared for each shape class, and the short way to it."""
 
-    def __init__(self, kernel: Kernel, backend: Backend) -> None:
+    def __init__(self, kernel: Kernel, backend: Backend, lock: threading.Lock | None = None) -> None:
         self.kernel = kernel
         self.entries: dict[ShapeClass, Entry | None] = {}
         self._backend = backend
@@ -31,12 +32,13 @@ class Dispatcher:
         self._tensors = self._signature.tensors
         self._packers = self._signature.scalar_packers()
         self._count = len(kernel.program.parameters)
-        self._sizes = tuple(kernel.program.tensor(k).dtype.size_bytes for k in self._tensors)
+        outputs = self._signature.outputs
+        self._flags = tuple(_READABLE | (_WRITEABLE if k in outputs else 0) for k in self._tensors)
         places = {position: place for place, position in enumerate(self._tensors)}
-        self._outputs = tuple(places[position] for position in self._signature.outputs)
+        self._outputs = tuple(places[position] for position in outputs)
         self._slots = ctypes.c_uint64 * max(1, len(self._tensors) + len(self._packers))
         self._workspaces = Workspaces()
-        self._lock = threading.Lock()
+        self._lock = lock or threading.Lock()
 
     def __call__(self, args: Sequence[object], kwargs: Mapping[str, object]) -> tuple[Note, ...]:
         """Run the kernel; the warnings that this call is the first to cause.
@@ -49,41 +51,30 @@ class Dispatcher:
             if type(array) is not np.ndarray:
                 arrays = self._signature.arrays(values)
                 break
-        interfaces = [array.__array_interface__ for array in arrays]
-        key = tuple([(interface["typestr"], interface["shape"]) for interface in interfaces])
+        key = tuple([(array.dtype, array.shape) for array in arrays])
+        addresses = [address(array) for array in arrays]
         notes: tuple[Note, ...] = ()
-        if key in self.entries:
-            if not self._fits(interfaces):
-                self._signature.check(arrays)
-        else:
+        if key not in self.entries:
             notes = self._first(key, arrays, values)
+        elif not self._fits(arrays, addresses):
+            self._signature.check(arrays)
         entry = self.entries[key]
         if entry is None:
             return notes
-        slots = self._slots(
-            *[interface["data"][0] for interface in interfaces],
-            *[pack(values[position]) for position, pack in self._packers],
-        )
+        slots = self._slots(*addresses, *[pack(values[position]) for position, pack in self._packers])
         entry.function(slots, self._workspaces.at_least(entry.workspace_bytes), 0, entry.packets)
         return notes
 
-    def _fits(self, interfaces: list[dict[str, Any]]) -> bool:
+    def _fits(self, arrays: list[Array], addresses: list[int]) -> bool:
         """Whether arrays of a known shape class lie in memory as they have to; `Signature.check` says what does not."""
-        spans = []
-        for interface, size in zip(interfaces, self._sizes, strict=True):
-            start = interface["data"][0]
-            if interface["strides"] is not None or start % size:
+        for array, flags in zip(arrays, self._flags, strict=True):
+            if array.flags.num & flags != flags:
                 return False
-            count = size
-            for extent in interface["shape"]:
-                count *= extent
-            spans.append((start, start + count))
+        ends = [start + array.nbytes for array, start in zip(arrays, addresses, strict=True)]
         for place in self._outputs:
-            if interfaces[place]["data"][1]:
-                return False
-            start, stop = spans[place]
-            for other, (begin, end) in enumerate(spans):
-                if begin < stop and start < end and other != place:
+            start, stop = addresses[place], ends[place]
+            for other, begin in enumerate(addresses):
+                if begin < stop and start < ends[other] and other != place:
                     return False
         return True
 
@@ -106,18 +97,34 @@ class Dispatcher:
 
 
 class Calls:
-    """Every kernel called through one backend, prepared once."""
+    """Every kernel called through one backend, prepared once; preparing happens in one thread at a time."""
 
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
+    def __init__(self, make_backend: Callable[[], Backend]) -> None:
+        self._make_backend = make_backend
+        self._backend: Backend | None = None
         self._dispatchers: dict[int, Dispatcher] = {}
+        self._lock = threading.Lock()
 
     def dispatcher(self, kernel: Kernel) -> Dispatcher:
         """The dispatcher of a kernel; it keeps the kernel, so that no other object gets its identity."""
         found = self._dispatchers.get(id(kernel))
-        if found is None:
-            found = self._dispatchers.setdefault(id(kernel), Dispatcher(kernel, self._backend))
-        return found
+        if found is not None:
+            return found
+        with self._lock:
+            if self._backend is None:
+                self._backend = self._make_backend()
+            if id(kernel) not in self._dispatchers:
+                self._dispatchers[id(kernel)] = Dispatcher(kernel, self._backend, self._lock)
+            return self._dispatchers[id(kernel)]
+
+
+def _backend_of_settings() -> Backend:
+    from autotune.call_backend import default_backend  # the first compile loads LLVM and the emitter
+
+    return default_backend()
+
+
+_CALLS = Calls(_backend_of_settings)
 
 
 def call(kernel: Kernel, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
@@ -128,12 +135,5 @@ def call(kernel: Kernel, args: Sequence[object], kwargs: Mapping[str, object]) -
 
     Raises: CallError and its subclasses for arguments that do not fit; what binding and compiling raise.
     """
-    for note in _calls().dispatcher(kernel)(args, kwargs):
+    for note in _CALLS.dispatcher(kernel)(args, kwargs):
         warnings.warn(note.text, note.category, stacklevel=_USER_FRAME)
-
-
-@cache
-def _calls() -> Calls:
-    from autotune.call_backend import default_backend  # the first compile loads LLVM and the emitter
-
-    return Calls(default_backend())

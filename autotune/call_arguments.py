@@ -3,9 +3,11 @@ Must not know policies, candidates or compilation."""
 
 from __future__ import annotations
 
+import ctypes
 import math
 import operator
 import struct
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
@@ -253,9 +255,27 @@ def _atom_name(signature: Signature, a: Atom) -> str:
     return signature.program.dims[a.index] if isinstance(a, Dim) else str(a)
 
 
-def address(array: Array) -> int:
-    """Where an array's first element lies."""
+def _described_address(array: Array) -> int:
     return int(array.__array_interface__["data"][0])
+
+
+def _laid_out_address(array: Array) -> int:
+    # NumPy's C interface puts the data pointer right after the object head; reading it there takes a tenth of the time
+    # that describing the array does, which is most of what a call costs.
+    return ctypes.c_size_t.from_address(id(array) + object.__basicsize__).value
+
+
+def _choose_address() -> Callable[[Array], int]:
+    """The quick way where it agrees with the described one, as it does in CPython."""
+    if sys.implementation.name != "cpython":
+        return _described_address
+    probe = np.zeros(8)
+    agree = all(_laid_out_address(a) == _described_address(a) for a in (probe, probe[3:]))
+    return _laid_out_address if agree else _described_address
+
+
+address = _choose_address()
+"""Where an array's first element lies."""
 
 
 def from_dlpack(value: Any) -> Array:

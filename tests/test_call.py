@@ -205,8 +205,7 @@ def test_nothing_to_write_compiles_nothing(world: World) -> None:
 
 
 def test_warning_points_at_the_caller(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = Calls(world.backend())
-    monkeypatch.setattr("autotune.call._calls", lambda: calls)
+    monkeypatch.setattr("autotune.call._CALLS", Calls(world.backend))
     kernel = Kernel()
 
     def as_kernel_does(*args: object, **kwargs: object) -> None:
@@ -455,3 +454,21 @@ def test_known_shapes_are_called_quickly(dispatcher: Dispatcher) -> None:
             dispatcher((x, y, 2.0), {})
         seconds.append((time.perf_counter() - begin) / 200)
     assert statistics.median(seconds) < 50e-6  # a regression by an order of magnitude, not a benchmark
+
+
+def test_threads_prepare_a_kernel_once(world: World) -> None:
+    calls, kernel, start = Calls(world.backend), Kernel(), threading.Barrier(4)
+    notes: list[int] = []
+
+    def work() -> None:
+        x, y = arrays()
+        start.wait()
+        notes.append(len(calls.dispatcher(kernel)((x, y), {})))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(notes) == [0, 0, 0, 1]
+    assert world.built == [REFERENCE]

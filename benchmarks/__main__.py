@@ -1,0 +1,79 @@
+"""The command line: `python -m benchmarks rows [--quick] [--json FILE]` from the repository root.
+Must not measure anything itself."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from benchmarks.environment import restart_with_required_settings
+
+if TYPE_CHECKING:
+    from benchmarks.rows import Ours
+
+app = typer.Typer(add_completion=False, no_args_is_help=True)
+
+
+@app.callback()
+def main() -> None:
+    """Compare tuned kernels with the reference candidate, numpy and the optional peers."""
+
+
+@app.command()
+def rows(
+    quick: Annotated[bool, typer.Option("--quick", help="Width 512 only, and fewer rounds.")] = False,
+    json: Annotated[Path | None, typer.Option("--json", help="Write the rows as a JSON array.")] = None,
+    peers_only: Annotated[bool, typer.Option("--peers-only", help="Put numpy in our place; search nothing.")] = False,
+    case: Annotated[
+        list[str] | None, typer.Option("--case", help="A case, or a kernel for all of its cases; may be repeated.")
+    ] = None,
+    peer: Annotated[list[str] | None, typer.Option("--peer", help="A peer by its label; may be repeated.")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Rounds a comparison (15, quick: 5).")] = None,
+    budget: Annotated[float, typer.Option(help="Seconds a search may take for one case.")] = 60.0,
+) -> None:
+    """The row kernels: softmax, RMSNorm and their kin."""
+    restart_with_required_settings()
+    from benchmarks import peers as known
+    from benchmarks.report import show
+    from benchmarks.row import Row, to_json
+    from benchmarks.rows import Settings, measure
+    from benchmarks.selection import select_cases, select_peers
+    from benchmarks.targets import judge
+
+    console = Console(width=None if sys.stdout.isatty() else 190)
+    try:
+        cases = select_cases(case or (), quick=quick)
+        chosen = select_peers(peer or known.LABELS)
+    except ValueError as problem:
+        raise typer.BadParameter(str(problem)) from problem
+    settings = Settings(rounds=rounds or (5 if quick else 15), peers=chosen)
+    measured: list[Row] = []
+    try:
+        with console.status("starting") as status:
+            for row in measure(cases, settings, _ours(peers_only, budget), status.update):
+                measured.append(row)
+    except KeyboardInterrupt:
+        console.print("interrupted: what was measured so far follows")
+    finally:
+        if measured:
+            show(console, measured, () if peers_only else judge(measured))
+        if json is not None:
+            json.write_text(to_json(measured), encoding="utf-8")
+
+
+def _ours(peers_only: bool, budget_s: float) -> Ours:
+    if peers_only:
+        from benchmarks.rows import NumpyInOurPlace
+
+        return NumpyInOurPlace()
+    from benchmarks.ours import WinnerAndReference
+
+    return WinnerAndReference(budget_s)
+
+
+if __name__ == "__main__":
+    app()

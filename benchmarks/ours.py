@@ -1,0 +1,114 @@
+"""Our side of a comparison: the search's winner and the reference candidate as machine code on the shared buffers.
+Must not choose a candidate by itself: what the search stored is what is timed."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autotune.ir.interpret import interpret
+from autotune.ir.program import Program, Tensor
+from autotune.language.kernel import Kernel
+from autotune.language.load import load_kernels
+from autotune.tune import CompiledCandidate, compile_reference, compile_winner
+from benchmarks.buffers import Buffers
+from benchmarks.cases import Answer, Arrays, Case
+from benchmarks.peers import Prepared
+from benchmarks.timing import NativeCall, repeater
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeKernel:
+    """Machine code called as `entry(args: i64*, workspace: i8*, first: i64, last: i64)`.
+
+    `args` has one 64-bit slot a parameter of the kernel, in order: tensor pointers and scalars bit-cast; a kernel
+    whose extents are all constant has no others. `keep_alive` owns the code.
+    """
+
+    candidate: str
+    entry_address: int
+    workspace_bytes: int
+    packets: int
+    keep_alive: object
+
+
+@dataclass(frozen=True, slots=True)
+class WinnerAndReference:
+    """What a full run puts on our side, each case searched for at most `budget_s` seconds."""
+
+    budget_s: float
+
+    def answer(self, case: Case, inputs: Arrays) -> Answer:
+        """The oracle's answer and bound; inputs are matched with the example's tensors by position.
+
+        Raises: ArgumentMismatch where an example's tensors are not those of its case.
+        """
+        program = _kernel(case).bind(**case.extents)
+        tensors = dict(zip(_input_names(program), inputs.values(), strict=True))
+        expected = interpret(program, {**tensors, **dict(case.scalars)}).outputs[0]
+        return Answer(value=expected.values, bound=expected.bound)
+
+    def prepare(self, case: Case, buffers: Buffers) -> tuple[Prepared, Prepared | None]:
+        return bind(tuned(case, self.budget_s), case, buffers), bind(reference(case), case, buffers)
+
+
+def tuned(case: Case, budget_s: float) -> NativeKernel:
+    """The winner that a search of at most `budget_s` seconds stores for `case`, or the one it stored before."""
+    return _native(compile_winner(_kernel(case), case.extents, seconds=budget_s))
+
+
+def reference(case: Case) -> NativeKernel:
+    """The reference candidate of `case`."""
+    return _native(compile_reference(_kernel(case), case.extents))
+
+
+def bind(kernel: NativeKernel, case: Case, buffers: Buffers) -> Prepared:
+    """Lay out the argument slots for `buffers`, and take a workspace from their arena."""
+    tensors = [array.ctypes.data for array in (*buffers.inputs.values(), buffers.y)]
+    slots = pack_slots(tensors, dict(case.scalars))
+    workspace = buffers.scratch(max(kernel.workspace_bytes, 64))
+    call = NativeCall(address=kernel.entry_address, arguments=(ctypes.addressof(slots), workspace, 0, kernel.packets))
+    once = repeater(call)
+
+    def outcome(kept: object = (slots, kernel)) -> NDArray[np.float32]:
+        once(1)
+        return buffers.y
+
+    return Prepared(formulation=kernel.candidate, call=call, outcome=outcome)
+
+
+def pack_slots(tensors: list[int], scalars: Mapping[str, float]) -> ctypes.Array[ctypes.c_int64]:
+    """The 64-bit slots of a call: pointers, then float32 scalars, each in the low half of its slot."""
+    bits = [int.from_bytes(struct.pack("<f", value), "little") for value in scalars.values()]
+    return (ctypes.c_int64 * (len(tensors) + len(bits)))(*tensors, *bits)
+
+
+def _native(made: CompiledCandidate) -> NativeKernel:
+    return NativeKernel(
+        candidate=made.candidate_hash,
+        entry_address=made.handle.address,
+        workspace_bytes=made.workspace_bytes,
+        packets=made.packets,
+        keep_alive=made.handle,
+    )
+
+
+@cache
+def _kernel(case: Case) -> Kernel:
+    (kernel,) = load_kernels(EXAMPLES / f"{case.kernel}.py").values()
+    return kernel
+
+
+def _input_names(program: Program) -> list[str]:
+    """Names of the tensors that an example reads: all but the last, which it writes."""
+    *inputs, _ = [parameter.name for parameter in program.parameters if isinstance(parameter, Tensor)]
+    return inputs

@@ -1,0 +1,48 @@
+"""One line of a benchmark: a case, ours and one peer; and its JSON.
+Must not know how the line is measured or shown."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+OWN_REFERENCE = "reference"
+"""The name under which our own reference candidate is listed among the peers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """Ours against one peer in one case, or why there is no time.
+
+    Units: `*_us` microseconds a call; `ratio` ours over peer, the median of paired ratios; `error` and `peer_error`
+    the largest error of ours and of the peer over its bound; `overhead_us` a call that does nothing, made the way
+    the peer is called.
+    """
+
+    suite: str
+    case: str
+    candidate: str
+    ours_us: float | None
+    peer: str
+    peer_us: float | None
+    ratio: float | None
+    error: float | None
+    peer_error: float | None = None
+    formulation: str = ""
+    overhead_us: float | None = None
+    pages: str = ""
+    rounds: int = 0
+    redone: int = 0
+    failure: str | None = None
+
+
+def to_json(rows: Iterable[Row]) -> str:
+    """A JSON array of the rows, one a line; an error that is not finite becomes the text "inf"."""
+    lines = [json.dumps({key: _finite(value) for key, value in asdict(row).items()}) for row in rows]
+    return "[\n" + ",\n".join(lines) + "\n]\n"
+
+
+def _finite(value: object) -> object:
+    return "inf" if isinstance(value, float) and not math.isfinite(value) else value

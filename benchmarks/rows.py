@@ -1,0 +1,219 @@
+"""The suite of row kernels: prepares ours and every peer of a case, checks each answer, and times them interleaved.
+Must not know how a peer is built or a row is shown."""
+
+from __future__ import annotations
+
+import gc
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, assert_never
+
+from benchmarks.buffers import Buffers
+from benchmarks.cases import Answer, Arrays, Case
+from benchmarks.environment import pinned
+from benchmarks.peers import PEERS, Attempt, Entry, Peer, Prepared, Style
+from benchmarks.row import OWN_REFERENCE, Row
+from benchmarks.timing import Call, NativeCall, PythonCall, compare, nothing, quick_us
+
+SUITE = "rows"
+SEED = 20_261_130
+PEER_ERROR_LIMIT = 64.0
+"""A peer whose error is this many bounds is wrong; below it, it is a valid peer with larger errors than ours may have
+(some approximate exp and tanh by their absolute error)."""
+
+
+class Ours(Protocol):
+    """Our side of a comparison."""
+
+    def answer(self, case: Case, inputs: Arrays) -> Answer:
+        """What every side must compute from `inputs`."""
+        ...
+
+    def prepare(self, case: Case, buffers: Buffers) -> tuple[Prepared, Prepared | None]:
+        """What is timed against every peer, then what is listed as `reference`, if any."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How a suite is run."""
+
+    rounds: int
+    peers: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Bench:
+    """A case laid out: its memory, its answer, our side checked and timed alone."""
+
+    case: Case
+    buffers: Buffers
+    answer: Answer
+    ours: Prepared
+    error: float
+    ours_us: float
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Chosen:
+    """The valid formulation of a peer that is fastest here, or why there is none."""
+
+    prepared: Prepared | None
+    error: float | None
+    failure: str | None
+
+
+class WrongAnswer(AssertionError):
+    """Our own side of a comparison does not hold its bound, so its time means nothing."""
+
+    def __init__(self, case: str, candidate: str, error: float) -> None:
+        super().__init__(f"{case}: {candidate} is wrong, its error is {error:.3g} times the bound")
+
+
+def measure(cases: Sequence[Case], settings: Settings, ours: Ours, announce: Callable[[str], None]) -> Iterator[Row]:
+    """The rows of all `cases`, one a case and peer, as they are measured.
+
+    Raises: WrongAnswer.
+    """
+    overheads: dict[str, float] = {}
+    for case in cases:
+        announce(case.name)
+        yield from _measure_case(case, settings, ours, overheads)
+        gc.collect()
+
+
+def _measure_case(case: Case, settings: Settings, ours: Ours, overheads: dict[str, float]) -> Iterator[Row]:
+    buffers = Buffers(case, SEED)
+    answer = ours.answer(case, buffers.inputs)
+    prepared, own_reference = ours.prepare(case, buffers)
+    error = _error(prepared, buffers, answer)
+    if error > 1.0:
+        raise WrongAnswer(case.name, prepared.formulation, error)
+    bench = _Bench(
+        case=case,
+        buffers=buffers,
+        answer=answer,
+        ours=prepared,
+        error=error,
+        ours_us=_alone(prepared),
+        settings=settings,
+    )
+    if own_reference is not None:
+        own_error = _error(own_reference, buffers, answer)
+        yield _row(bench, OWN_REFERENCE, _Chosen(prepared=own_reference, error=own_error, failure=None), None)
+    for entry in PEERS:
+        yield from _measure_entry(entry, bench, overheads)
+
+
+def _measure_entry(entry: Entry, bench: _Bench, overheads: dict[str, float]) -> Iterator[Row]:
+    labels = [(label, style) for label, style in entry.labels if label in bench.settings.peers]
+    if not labels:
+        return
+    if missing := entry.missing():
+        absent = _Chosen(prepared=None, error=None, failure=f"not installed: {', '.join(missing)}")
+        yield from (_row(bench, label, absent, None) for label, _ in labels)
+        return
+    peer = entry.load()
+    for label, style in labels:
+        chosen = _choose(peer, bench, style)
+        overhead_us = None if chosen.prepared is None else _overhead(entry, peer, chosen.prepared.call, overheads)
+        yield _row(bench, label, chosen, overhead_us)
+
+
+def _overhead(entry: Entry, peer: Peer, call: Call, overheads: dict[str, float]) -> float:
+    """What a call of this kind costs that does nothing; measured once a run."""
+    trivial: Call
+    match call:
+        case NativeCall():
+            key, trivial = f"native, {len(call.arguments)}", nothing(len(call.arguments))
+        case PythonCall():
+            key, trivial = entry.module, peer.trivial()
+        case _:
+            assert_never(call)
+    if key not in overheads:
+        with pinned():
+            overheads[key] = quick_us(trivial)
+    return overheads[key]
+
+
+def _choose(peer: Peer, bench: _Bench, style: Style) -> _Chosen:
+    """Prepare and check every formulation; of the right ones keep the fastest."""
+    failures: list[str] = []
+    right: list[tuple[float, Prepared, float]] = []
+    for name, attempt in peer.attempts(bench.case, bench.buffers, style):
+        tried = _try(attempt, bench)
+        if isinstance(tried, str):
+            failures.append(f"{name}: {tried}")
+        else:
+            right.append((_alone(tried[0]), *tried))
+    failure = "; ".join(failures) or None
+    if not right:
+        return _Chosen(prepared=None, error=None, failure=failure or "no formulation")
+    _, prepared, error = min(right, key=lambda found: found[0])
+    return _Chosen(prepared=prepared, error=error, failure=failure)
+
+
+def _try(attempt: Attempt, bench: _Bench) -> tuple[Prepared, float] | str:
+    """A formulation prepared and found right, with its error; or in words what is wrong with it."""
+    try:
+        prepared = attempt()
+        error = _error(prepared, bench.buffers, bench.answer)
+    except Exception as problem:  # the boundary to foreign code: whatever it raises becomes the row's failure
+        return " ".join(f"{type(problem).__name__}: {problem}".split())[:300]
+    if error > PEER_ERROR_LIMIT:
+        return f"wrong, its error is {error:.3g} times the bound"
+    return prepared, error
+
+
+def _error(prepared: Prepared, buffers: Buffers, answer: Answer) -> float:
+    buffers.poison()
+    return answer.error(prepared.outcome())
+
+
+def _alone(prepared: Prepared) -> float:
+    with pinned():
+        return quick_us(prepared.call)
+
+
+def _row(bench: _Bench, label: str, chosen: _Chosen, overhead_us: float | None) -> Row:
+    row = Row(
+        suite=SUITE,
+        case=bench.case.name,
+        candidate=bench.ours.formulation,
+        ours_us=bench.ours_us,
+        peer=label,
+        peer_us=None,
+        ratio=None,
+        error=bench.error,
+        pages=bench.buffers.pages,
+        failure=chosen.failure,
+    )
+    if chosen.prepared is None:
+        return row
+    rng = random.Random(f"{bench.case.name} {label}")
+    with pinned():
+        found = compare(bench.ours.call, chosen.prepared.call, rounds=bench.settings.rounds, rng=rng)
+    return replace(
+        row,
+        ours_us=found.ours_us,
+        peer_us=found.peer_us,
+        ratio=found.ratio,
+        peer_error=chosen.error,
+        formulation=chosen.prepared.formulation,
+        overhead_us=overhead_us,
+        rounds=found.rounds,
+        redone=found.redone,
+    )
+
+
+class NumpyInOurPlace:
+    """numpy's expression on our side and this folder's own answers: a run of the peers alone."""
+
+    def answer(self, case: Case, inputs: Arrays) -> Answer:
+        return case.answer(inputs)
+
+    def prepare(self, case: Case, buffers: Buffers) -> tuple[Prepared, Prepared | None]:
+        _, attempt = next(PEERS[0].load().attempts(case, buffers, Style.AS_WRITTEN))
+        return attempt(), None

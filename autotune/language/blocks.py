@@ -74,6 +74,8 @@ class _Check:
                     "store after the loop",
                     store.line,
                 )
+            if any(self.mentions_block(entry) for entry in store.index):
+                self.refuse("a store is placed where its blocks begin or end", "index with {name}", store.line)
         for slot, carry in enumerate(self.loop.carries):
             self.running(carry.updated, slot, None)
 
@@ -133,13 +135,15 @@ class _Check:
         seen.add(number)
         value = self.lets[number].value
         match value:
-            case Reduce(axes=axes) if self.loop.axis in axes:
+            case Reduce(axes=axes) if self.loop.axis in axes or any(map(self.walks_block, axes)):
                 return True
             case Carried(axis=axis) if axis == self.loop.axis:
                 return True
             case Carried(axis=axis, slot=slot) | Final(axis=axis, slot=slot):
                 if axis not in self.inner_axes():
                     return False
+                if self.walks_block(axis):
+                    return True
                 carry = self.loops[axis].carries[slot]
                 return self.partial(carry.initial, seen) or self.partial(carry.updated, seen)
             case _:
@@ -150,7 +154,15 @@ class _Check:
         expressions: list[Affine] = [value.expression] if isinstance(value, IndexValue) else []
         if isinstance(value, Load):
             expressions += [i for i in value.index if isinstance(i, Affine)]
-        return any(isinstance(a, Start | Stop) and a.axis == self.loop.axis for e in expressions for a in e.atoms())
+        return any(map(self.mentions_block, expressions))
+
+    def mentions_block(self, expression: Affine) -> bool:
+        return any(isinstance(a, Start | Stop) and a.axis == self.loop.axis for a in expression.atoms())
+
+    def walks_block(self, axis: int) -> bool:
+        """True where how far an axis runs depends on this loop's blocks."""
+        this = self.program.axes[axis]
+        return self.mentions_block(this.extent) or self.mentions_block(this.start)
 
     def reaches(self, number: int, slot: int) -> bool:
         """True where a chain of two-operand operations leads from a value to this loop's state."""

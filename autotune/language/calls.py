@@ -232,6 +232,7 @@ def unknown_function(context: Context, name: str) -> NoReturn:
     """Refuse a call that the language lacks, naming near ones."""
     bare = name.rsplit(".", 1)[-1]
     known = {"mean": "write at.sum(x) / N", "power": "write x * x", "pow": "write x * x", "range": "write at.range"}
-    near = difflib.get_close_matches(bare, INTRINSICS, n=1)
+    offered = [i.name for i in INTRINSICS.values() if i.form is not Form.LATER]
+    near = difflib.get_close_matches(bare, offered, n=1, cutoff=0.7)
     hint = known.get(bare) or (f"write at.{near[0]}" if near else "")
     raise UnknownFunction(context.place, name=name, hint=f"; {hint}" if hint else "")

@@ -67,7 +67,7 @@ def test_one_level_of_indirection():
 
 @at.kernel
 def pairs(x: at.f32["N", "D"], y: at.f32["N", "N"]):
-    N, D = x.shape
+    N = x.shape[0]
     for i in at.parallel(at.tile(N)):
         y[i, :] = at.sum(x[i, None, :] * x[:][None, :, :], axis=2) + at.max(x[i, :], axis=-1)[:, None]
 

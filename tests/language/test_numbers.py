@@ -90,7 +90,9 @@ def test_truth_values():
 
 
 @at.kernel
-def sums(s: at.i8["M", "N"], b: at.bool_["M", "N"], k: at.i32["M", "N"], y: at.i64["M"], z: at.i32["M"], t: at.bool_["M"]):
+def sums(
+    s: at.i8["M", "N"], b: at.bool_["M", "N"], k: at.i32["M", "N"], y: at.i64["M"], z: at.i32["M"], t: at.bool_["M"]
+):
     for i in at.parallel(s.shape[0]):
         y[i] = at.sum(b[i, :]) + at.argmax(k[i, :])
         z[i] = at.sum(s[i, :]) + at.max(k[i, :]) - at.min(k[i, :])

@@ -60,7 +60,7 @@ def race(
 ) -> RaceResult:
     """Time a candidate against the incumbent until the answer is clear.
 
-    `sample` returns nanoseconds a call; `interruptions` a count that rises when the sampling process was descheduled.
+    `sample` returns nanoseconds a call; `interruptions` a count that rises when a sample lost its core meanwhile.
     With a working set beyond L2 a round compares medians, else minima.
 
     Source: statistics.md §2 (ABBA and BAAB rounds, the limits above).

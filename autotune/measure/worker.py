@@ -47,6 +47,7 @@ from autotune.measure.states import CompileError, Measured, RaceResult, Wrong
 COMPILE_STAGE = "compile"
 TIMED_SAMPLES = 15
 READINGS_BEYOND_L2 = 3
+READING_TRIES = 4
 COMPARE_SECONDS = 120.0
 CHECKING_COPIES = 20  # of all tensors, fences and what comparing in float64 takes
 SECONDS_OVER_EXPECTED = 4.0
@@ -120,10 +121,12 @@ def _clock(subject: Subject) -> Clock:
     return Clock(handle, subject.seed)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Sampler:
     """Times of kernels by number; beyond L2, where single readings scatter, the median of three.
 
+    A reading during which the process lost its core is taken again, which a busy machine allows more often than a
+    whole round without loss; `spoiled` counts those that found no quiet moment.
     Units: nanoseconds a call; `estimates` are the rough ones of the warm-up.
     """
 
@@ -132,11 +135,20 @@ class Sampler:
     estimates: tuple[float, ...]
     refill: Callable[[], None] | None
     beyond_l2: bool
+    spoiled: int = 0
 
     def __call__(self, kernel: int) -> float:
-        call, estimate = self.calls[kernel], self.estimates[kernel]
-        readings = READINGS_BEYOND_L2 if self.beyond_l2 and estimate < LONG_CALL_NS else 1
-        return median(self.clock.sample(call, estimate, self.refill) for _ in range(readings))
+        readings = READINGS_BEYOND_L2 if self.beyond_l2 and self.estimates[kernel] < LONG_CALL_NS else 1
+        return median(self.reading(kernel) for _ in range(readings))
+
+    def reading(self, kernel: int) -> float:
+        for _ in range(READING_TRIES):
+            before = interruptions()
+            ns = self.clock.sample(self.calls[kernel], self.estimates[kernel], self.refill)
+            if interruptions() == before:
+                return ns
+        self.spoiled += 1
+        return ns
 
 
 class _Measurer:
@@ -184,7 +196,7 @@ class _Measurer:
         with self.sampling(kernels, request.call_seconds, samples) as sampler:
             order = {Contender.A: 0, Contender.B: 1}
             return settle_slow(*sampler.estimates) or race(
-                lambda who: sampler(order[who]), interruptions=interruptions, beyond_l2=sampler.beyond_l2
+                lambda who: sampler(order[who]), interruptions=lambda: sampler.spoiled, beyond_l2=sampler.beyond_l2
             )
 
     def rounds(self, request: RoundsRequest) -> list[list[float]]:
@@ -208,7 +220,7 @@ class _Measurer:
         refill = bench.refill if bench.needs_refill else None
         estimates = tuple(clock.estimate_ns(call, refill) for call in calls)
         beyond_l2 = max(bench.working_set_bytes(k.kernel) for k in kernels) > bench.subject.l2_bytes
-        readings = READINGS_BEYOND_L2 if beyond_l2 else 1
+        readings = READING_TRIES * (READINGS_BEYOND_L2 if beyond_l2 else 1)
         expected = readings * samples * max(max(estimates), SAMPLE_NS) * 1e-9
         self.send(Stage(text="timing", seconds=call_seconds + SECONDS_OVER_EXPECTED * expected))
         gc.disable()

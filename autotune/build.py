@@ -55,7 +55,7 @@ def plan(program: Program, candidate: Candidate, target: Target) -> BufferProgra
     verdict = judge(program, graph, candidate, target)
     if isinstance(verdict, Refused):
         reasons = "; ".join(f"{reason.rule}: {reason.sentence}" for reason in verdict.reasons)
-        raise IllegalCandidateError(f"candidate {candidate.id} is not legal here: {reasons}")
+        raise IllegalCandidateError(what=f"candidate {candidate.id} is not legal here: {reasons}")
     return lower(program, graph, candidate)
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import count, product
 from typing import assert_never
 
-from autotune.ir.affine import Affine
 from autotune.ir.buffer import (
     BlockLoop,
     Body,
@@ -28,7 +27,7 @@ from autotune.ir.buffer import (
 from autotune.ir.program import AxisKind, Reduce, Scalar
 from autotune.realizations import accumulate
 from autotune.realizations.builder import Builder, Compare, Pointer, Vector
-from autotune.realizations.evaluate import AxisPoint, Evaluator, Point, contiguous_axis, flatten, transpose
+from autotune.realizations.evaluate import Access, AxisPoint, Evaluator, Point, contiguous_axis, transpose
 from autotune.realizations.ranges import Ranges
 
 SLOT_ALIGNMENT_BYTES = 64
@@ -103,9 +102,10 @@ class _Emitter:
     def _bodies(self, spans: dict[int, Span], whole: Vector | None, whole_share: float) -> None:
         full = {axis: Span(spans[axis].start, block) for axis, block in self.plan.blocks}
         bodies = self.plan.bodies
-        if whole is None or len(bodies) == 1:
+        if len(bodies) == 1:
             self.body(bodies[0], full if bodies[0].full else spans)
             return
+        assert whole is not None
         self.builder.branch(
             whole,
             lambda: self.body(bodies[0], full),
@@ -384,12 +384,12 @@ class NestWriter:
         tensor = self.emitter.program.tensor(store.tensor)
         lanes = max((p.lanes for a, p in point.items() if a in self._domain()), default=1)
         value = ev.spread(ev.convert(ev.value(store.value, point), tensor.dtype), lanes)
-        linear = ev.linear_index(tensor, store.index, point)
+        linear = ev.linear_index(ev.store_access(sink.store), point)
         assert linear is not None
         if dict(self.nest.store_transfers).get(sink.store) is Transfer.TRANSPOSE and lanes > 1 and linear.stride > 1:
             held.setdefault(number, []).append((point, value))
             return
-        mask = ev.validity(point, lanes, tuple(self._domain()))
+        mask = ev.validity(point, self._domain())
         if store.mask is not None:
             mask = ev.both(mask, ev.lanes(store.mask, point, lanes))
         ev.store_linear(ev.tensors[store.tensor], linear, value, mask)
@@ -401,37 +401,32 @@ class NestWriter:
         """Columns held in registers are transposed, and each program's row is stored contiguously."""
         sink = self.nest.sinks[number]
         assert isinstance(sink, StoreTensor)
-        ev = self.evaluator
-        store = ev.stores[sink.store]
-        tensor = self.emitter.program.tensor(store.tensor)
-        flat = flatten(tensor, store.index)
+        access = self.evaluator.store_access(sink.store)
         lane_axis = next(loop.axis for loop in self.nest.loops if loop.lanes > 1)
-        column_axis = contiguous_axis(flat, lane_axis)
+        column_axis = contiguous_axis(access.flat, lane_axis)
         assert column_axis is not None
         groups: dict[tuple[object, ...], list[tuple[dict[int, AxisPoint], Vector]]] = {}
         for point, value in columns:
             others = tuple(p.key for a, p in sorted(point.items()) if a != column_axis)
-            block = point[column_axis].offset // value.lanes
-            groups.setdefault((others, block), []).append((point, value))
+            groups.setdefault((others, point[column_axis].offset // value.lanes), []).append((point, value))
         for group in groups.values():
-            point, first = group[0]
-            self._store_rows(store.index, store.tensor, point, lane_axis, [value for _, value in group], first)
+            corner = group[0][0]
+            self._store_rows(access, sink.store, corner, corner[lane_axis].valid, [value for _, value in group])
 
     def _store_rows(
-        self, index: tuple[Affine, ...], number: int, point: Point, lane_axis: int, columns: list[Vector], like: Vector
+        self, access: Access, store: int, corner: Point, valid: Vector | None, columns: list[Vector]
     ) -> None:
         ev, b = self.evaluator, self.builder
-        tensor = self.emitter.program.tensor(number)
-        linear = ev.linear_index(tensor, index, point)
+        linear = ev.linear_index(access, corner)
         assert linear is not None
-        lanes = like.lanes
-        padding = [b.constant(like.dtype, 0, lanes)] * (lanes - len(columns))
+        lanes = columns[0].lanes
+        padding = [b.constant(columns[0].dtype, 0, lanes)] * (lanes - len(columns))
         whole = None if not padding else b.first_lanes(b.index(len(columns)), lanes)
-        valid = point[lane_axis].valid
+        base = ev.tensors[ev.stores[store].tensor]
         for lane, row in enumerate(transpose(b, [*columns, *padding])):
             mask = whole if valid is None else ev.both(whole, ev.spread(b.extract(valid, lane), lanes))
             first = b.index_add(linear.base, b.index(linear.constant + lane * linear.stride))
-            b.store(ev.tensors[number], first, row, mask=mask)
+            b.store(base, first, row, mask=mask)
 
     # ---- reductions ---------------------------------------------------------------------------------------------
     def _outer_key(self, opened_axes: frozenset[int], point: Point) -> tuple[tuple[int, int], ...]:
@@ -471,7 +466,7 @@ class NestWriter:
                 position = next(k for k, p in enumerate(loop.points) if p is point[loop.axis])
                 step = step * len(loop.points) + position
         lanes = max((p.lanes for a, p in point.items() if a in self._domain()), default=1)
-        mask = self.evaluator.validity(point, lanes, tuple(self.reduced_axes))
+        mask = self.evaluator.validity(point, self.reduced_axes)
         accumulator.add(self.evaluator, reduce, point, step, lanes, mask)
 
     def close_reductions(self, opened: list[OpenLoop]) -> None:

@@ -3,7 +3,7 @@ Must not know loops or sinks: the emitter opens scopes and hands in points."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -61,6 +61,23 @@ class LinearIndex:
     stride: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Access:
+    """A tensor access made ready: its element number as one expression, and that expression taken apart.
+
+    `simple` says that only coordinates occur; `coefficients` are theirs. `unproven` are the index entries (position,
+    entry) that may leave the tensor.
+    """
+
+    tensor: Tensor
+    flat: Affine
+    axes: tuple[int, ...]
+    simple: bool
+    coefficients: tuple[tuple[int, int], ...]
+    unproven: tuple[tuple[int, Index], ...]
+    indirect: bool
+
+
 class Evaluator:
     """Evaluates the values of one body of a buffer program on a builder."""
 
@@ -86,8 +103,9 @@ class Evaluator:
         self.produced: frozenset[int] = frozenset()
         self.transfers: dict[int, Transfer] = {}
         self.variants: dict[str, str] = {}
-        self.unrolled: dict[int, int] = {}
+        self.unrolled: dict[int, int] = {}  # steps along each axis in the trip now being written
         self._memo: list[dict[object, object]] = [{}]
+        self._accesses: dict[tuple[str, int], Access] = {}
 
     # ---- scopes -------------------------------------------------------------------------------------------------
     def enter_nest(self, nest: Nest, produced: frozenset[int]) -> None:
@@ -320,7 +338,7 @@ class Evaluator:
             case _:
                 raise AssertionError(f"{a} has no value in a nest")
 
-    def vector_axis(self, expression: Affine, point: Point) -> int | None:
+    def _vector_axis(self, expression: Affine, point: Point) -> int | None:
         """The vector axis that an expression depends on, if any."""
         for axis in expression.axes():
             if point[axis].lanes > 1:
@@ -329,7 +347,7 @@ class Evaluator:
 
     def index_lanes(self, expression: Affine, point: Point, dtype: DType) -> Vector:
         """An index expression as numbers: one lane where uniform, else a lane each."""
-        axis = self.vector_axis(expression, point)
+        axis = self._vector_axis(expression, point)
         if axis is None:
             return self.convert(self.uniform_index(expression, point), dtype)
         lanes = point[axis].lanes
@@ -371,20 +389,60 @@ class Evaluator:
                 return self.spread(self.convert(self._uniform_atom(a, point), dtype), lanes)
 
     # ---- tensors ------------------------------------------------------------------------------------------------
-    def linear_index(self, tensor: Tensor, index: tuple[Affine, ...], point: Point) -> LinearIndex | None:
+    def load_access(self, number: int, load: Load) -> Access:
+        key = ("load", number)
+        if key not in self._accesses:
+            self._accesses[key] = self._prepare(load.tensor, load.index)
+        return self._accesses[key]
+
+    def store_access(self, number: int) -> Access:
+        key = ("store", number)
+        if key not in self._accesses:
+            self._accesses[key] = self._prepare(self.stores[number].tensor, self.stores[number].index)
+        return self._accesses[key]
+
+    def _prepare(self, number: int, index: tuple[Index, ...]) -> Access:
+        tensor = self.program.tensor(number)
+        affine = tuple(i for i in index if isinstance(i, Affine))
+        indirect = len(affine) < len(index)
+        flat = Affine() if indirect else flatten(tensor, affine)
+        unproven = tuple(
+            (position, entry)
+            for position, entry in enumerate(index)
+            if not self._proven(entry, tensor.shape[position].constant)
+        )
+        return Access(
+            tensor=tensor,
+            flat=flat,
+            axes=tuple(sorted(flat.axes())),
+            simple=all(isinstance(a, Coord) for a, _ in flat.terms),
+            coefficients=tuple((a.axis, c) for a, c in flat.terms if isinstance(a, Coord)),
+            unproven=unproven,
+            indirect=indirect,
+        )
+
+    def _proven(self, entry: Index, size: int) -> bool:
+        if isinstance(entry, Affine):
+            return self.ranges.inside(entry, size)
+        low, high = self.ranges.interval(entry.value)
+        return low >= 0 and high < size
+
+    def linear_index(self, access: Access, point: Point) -> LinearIndex | None:
         """Element number of an access, or None where it is not affine along the vector axis."""
-        flat = flatten(tensor, index)
-        axis = self.vector_axis(flat, point)
-        stride = 0 if axis is None else flat.coefficient(axis)
-        if stride is None:
-            return None
-        constant = flat.constant + sum(c * point[a.axis].offset for a, c in flat.terms if isinstance(a, Coord))
-        key = ("base", flat.terms, *(point[a].key[0] for a in sorted(flat.axes())))
-        simple = all(isinstance(a, Coord) for a, _ in flat.terms)
-        found = self._find(key) if simple else None
+        flat = access.flat
+        stride = 0
+        for axis in access.axes:
+            if point[axis].lanes > 1:
+                across = flat.coefficient(axis)
+                if across is None:
+                    return None
+                stride = across
+        constant = flat.constant + sum(c * point[axis].offset for axis, c in access.coefficients)
+        key = (id(access), *(point[a].key[0] for a in access.axes))
+        found = self._find(key) if access.simple else None
         if found is None:
             found = self._base(flat, point)
-            if simple:
+            if access.simple:
                 self._keep(key, found)
         assert isinstance(found, Vector)
         return LinearIndex(found, constant, stride)
@@ -398,21 +456,22 @@ class Evaluator:
         return total
 
     def _load(self, number: int, load: Load, point: Point) -> Vector:
-        tensor = self.program.tensor(load.tensor)
+        access = self.load_access(number, load)
         base = self.tensors[load.tensor]
-        lanes = max((point[a].lanes for a in self.axes(number)), default=1)
-        valid = self.validity(point, lanes, self.axes(number))
-        mask = self.both(valid, self._bounds_mask(tensor, load.index, point, lanes))
-        if any(isinstance(i, Indirect) for i in load.index):
-            return self.builder.gather(base, self._indirect_index(tensor, load.index, point, lanes), mask=mask, fill=load.fill)
-        index = tuple(i for i in load.index if isinstance(i, Affine))
-        linear = self.linear_index(tensor, index, point)
+        axes = self.axes(number)
+        lanes = max((point[a].lanes for a in axes), default=1)
+        mask = self.validity(point, axes)
+        if access.unproven:
+            mask = self.both(mask, self._bounds_mask(access, point, lanes))
+        if access.indirect:
+            indices = self._indirect_index(access.tensor, load.index, point, lanes)
+            return self.builder.gather(base, indices, mask=mask, fill=load.fill)
+        linear = self.linear_index(access, point)
         if linear is None:
-            flat = flatten(tensor, index)
-            indices = self.index_lanes(flat, point, self._index_type(tensor))
+            indices = self.index_lanes(access.flat, point, self._index_type(access.tensor))
             return self.builder.gather(base, self.spread(indices, lanes), mask=mask, fill=load.fill)
         if self.transfers.get(number) is Transfer.TRANSPOSE and linear.stride not in (0, 1):
-            return self._transposed_load(number, base, tensor, index, point, load.fill)
+            return self._transposed_load(number, base, access, point, load.fill)
         return self.load_linear(base, linear, lanes, mask, load.fill)
 
     def load_linear(
@@ -442,7 +501,7 @@ class Evaluator:
         steps = b.constants(DType.I64, [stride * lane for lane in range(lanes)])
         return b.add(b.splat(first, lanes), steps)
 
-    def validity(self, point: Point, lanes: int, axes: tuple[int, ...]) -> Vector | None:
+    def validity(self, point: Point, axes: Iterable[int]) -> Vector | None:
         """Mask of the lanes that exist, None where all do."""
         mask: Vector | None = None
         for axis in axes:
@@ -462,20 +521,14 @@ class Evaluator:
             elements *= max(extent.constant, 1)
         return DType.I32 if elements < 2**31 else DType.I64
 
-    def _bounds_mask(self, tensor: Tensor, index: tuple[Index, ...], point: Point, lanes: int) -> Vector | None:
+    def _bounds_mask(self, access: Access, point: Point, lanes: int) -> Vector | None:
         mask: Vector | None = None
-        for entry, extent in zip(index, tensor.shape, strict=True):
-            size = extent.constant
+        for dimension, entry in access.unproven:
             if isinstance(entry, Indirect):
-                low, high = self.ranges.interval(entry.value)
-                if low >= 0 and high < size:
-                    continue
                 position = self.lanes(entry.value, point, lanes)
             else:
-                if self.ranges.inside(entry, size):
-                    continue
                 position = self.spread(self.index_lanes(entry, point, DType.I64), lanes)
-            mask = self.both(mask, self._inside_mask(position, size))
+            mask = self.both(mask, self._inside_mask(position, access.tensor.shape[dimension].constant))
         return mask
 
     def _inside_mask(self, position: Vector, size: int) -> Vector:
@@ -496,24 +549,20 @@ class Evaluator:
         return total
 
     # ---- register transposition ---------------------------------------------------------------------------------
-    def _transposed_load(
-        self, number: int, base: Pointer, tensor: Tensor, index: tuple[Affine, ...], point: Point, fill: Number
-    ) -> Vector:
+    def _transposed_load(self, number: int, base: Pointer, access: Access, point: Point, fill: Number) -> Vector:
         """One column of a block whose rows are contiguous; the whole block is loaded and transposed together."""
-        flat = flatten(tensor, index)
-        lane_axis = self.vector_axis(flat, point)
-        assert lane_axis is not None
-        column_axis = contiguous_axis(flat, lane_axis)
+        lane_axis = next(axis for axis in access.axes if point[axis].lanes > 1)
+        column_axis = contiguous_axis(access.flat, lane_axis)
         assert column_axis is not None
         at, lanes = point[column_axis], point[lane_axis].lanes
         first = at.offset - at.offset % lanes
-        columns = min(lanes, self.block_extent(column_axis) - first)
+        columns = min(lanes, self.unrolled[column_axis] - first)
         key = ("transposed", number, first, at.key[0], point[lane_axis].key)
         found = self._find(key)
         if found is None:
             corner = dict(point)
             corner[column_axis] = AxisPoint(at.start, at.iv, first, 1, at.valid, (at.key[0], first))
-            linear = self.linear_index(tensor, index, corner)
+            linear = self.linear_index(access, corner)
             assert linear is not None
             found = self._transposed_block(base, linear, lanes, columns, point[lane_axis].valid, fill)
             self._keep(key, found)
@@ -536,10 +585,6 @@ class Evaluator:
             vectors.append(b.load(base, first, lanes, mask=mask, fill=fill))
         return transpose(b, vectors)[:columns]
 
-    def block_extent(self, axis: int) -> int:
-        """Coordinates of an axis unrolled in the body now being written; the emitter keeps it up to date."""
-        return self.unrolled[axis]
-
     # ---- buffers ------------------------------------------------------------------------------------------------
     def buffer_index(self, buffer: Buffer, point: Point) -> LinearIndex:
         b = self.builder
@@ -557,7 +602,7 @@ class Evaluator:
         buffer = self.buffers[number]
         axes = tuple(entry.axis for entry in buffer.axes)
         lanes = max((point[a].lanes for a in axes), default=1)
-        mask = self.validity(point, lanes, axes)
+        mask = self.validity(point, axes)
         return self.load_linear(self.pointers[number], self.buffer_index(buffer, point), lanes, mask)
 
     def store_buffer(self, number: int, value: Vector, point: Point) -> None:
@@ -566,7 +611,7 @@ class Evaluator:
         lanes = max((point[a].lanes for a in axes), default=1)
         linear = self.buffer_index(buffer, point)
         value = self.convert(self.spread(value, lanes), buffer.dtype)
-        self.store_linear(self.pointers[number], linear, value, self.validity(point, lanes, axes))
+        self.store_linear(self.pointers[number], linear, value, self.validity(point, axes))
 
 
 _COMPARE = {

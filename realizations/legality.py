@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from autotune.ir.buffer import Body, BufferProgram
-from autotune.ir.phases import PhaseGraph
+from autotune.ir.phases import PhaseGraph, PhaseKind
 from autotune.ir.program import Program
 from autotune.realizations import compute, mapping, packet, schedule, split, storage, transfer
-from autotune.realizations.candidate import Candidate, Clones
+from autotune.realizations.candidate import Buffered, Candidate, Clones
 from autotune.realizations.context import NestContext, ProgramFacts
 from autotune.realizations.lower import lower, nests_of
 from autotune.realizations.predict import count, only_body
@@ -23,6 +23,7 @@ RULES: tuple[type[Refusal], ...] = (
     mapping.BlockExceedsExtent,
     mapping.SeveralPackedAxes,
     mapping.NestMappingsDisagree,
+    storage.ChoiceMissing,
     storage.LayoutAxesDiffer,
     storage.SnapshotLost,
     storage.ReadsUnfinishedReduction,
@@ -68,6 +69,13 @@ def judge(program: Program, graph: PhaseGraph, candidate: Candidate, target: Tar
 
 def refuse_candidate(facts: ProgramFacts, graph: PhaseGraph, candidate: Candidate) -> Iterator[Refusal]:
     """Rules that need no nests."""
+    buffered = {phase for phase, choice in candidate.storage if isinstance(choice, Buffered)}
+    always = (PhaseKind.REDUCTION, PhaseKind.STORE, PhaseKind.CARRY)
+    sinks = [p.number for p in graph.phases if p.kind in always or p.number in buffered]
+    missing = tuple(storage.refuse_missing(candidate, sinks))
+    if missing:
+        yield from missing
+        return
     yield from mapping.refuse_tiles(facts, candidate)
     yield from mapping.refuse_agreement(candidate)
     yield from storage.refuse_layouts(facts, candidate, {p.number: p.axes for p in graph.phases})

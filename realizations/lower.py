@@ -200,7 +200,7 @@ class _BodyLowering:
             if isinstance((let := self.lets[number]).value, Elementwise) and let.value.op in TRANSCENDENTAL
         }
         chosen = dict(self.compute[phases[0].number].variants)
-        return tuple(sorted((name, chosen[name]) for name in needed))
+        return tuple(sorted((name, chosen.get(name, "")) for name in needed))
 
     def read_closure(self, sinks: Sequence[Sink]) -> set[int]:
         """Values computed in a nest: everything its sinks need that no earlier buffer holds."""

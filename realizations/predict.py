@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from autotune.ir.buffer import BlockLoop, Body, BufferProgram, Nest, Step
+from autotune.ir.buffer import BlockLoop, Body, BufferProgram, Nest, ReduceInto, Step
+from autotune.ir.program import AxisKind, Reduce, Value
 from autotune.realizations.count import CountingBuilder
 from autotune.realizations.emit import emit
 from autotune.realizations.events import Events
@@ -15,18 +16,68 @@ from autotune.realizations.target import Target
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """Counts of one body or whole program. `events` are those of one entry over all its packets."""
+    """Counts of nests or of a whole program. `events` are those of one entry over all its packets.
+
+    `dependent_steps` is the length of the chains of dependent reduction steps, one after the other.
+    """
 
     events: Events
     static: Events
     instructions: int
+    dependent_steps: float
 
 
 def count(plan: BufferProgram, target: Target) -> Count:
     """Count a whole buffer program."""
     builder = CountingBuilder(target)
     emit(plan, builder)
-    return Count(events=builder.events(), static=builder.static_events(), instructions=builder.instructions)
+    return Count(
+        events=builder.events(),
+        static=builder.static_events(),
+        instructions=builder.instructions,
+        dependent_steps=sum(_steps_of_body(plan, body) for body in plan.bodies[:1]),
+    )
+
+
+def _steps_of_body(plan: BufferProgram, body: Body) -> float:
+    """Dependent reduction steps of every packet, as if each were whole."""
+    axes = plan.program.axes
+    blocks = dict(plan.blocks)
+
+    def of_nest(nest: Nest) -> float:
+        chains = [s.chains for s in nest.sinks if isinstance(s, ReduceInto)]
+        if not chains:
+            return 0.0
+        lets = plan.program.lets()
+        reduced = {a for s in nest.sinks if isinstance(s, ReduceInto) for a in _reduced(lets[s.value].value)}
+        steps = 1.0
+        for loop in nest.loops:
+            extent = blocks.get(loop.axis, axes[loop.axis].extent.constant)
+            trips = -(-extent // loop.lanes)
+            if loop.axis in reduced:
+                steps *= trips
+            else:
+                steps *= -(-trips // loop.factor)
+        return steps / min(chains)
+
+    def of(steps: Sequence[Step]) -> float:
+        total = 0.0
+        for step in steps:
+            match step:
+                case Nest():
+                    total += of_nest(step)
+                case BlockLoop():
+                    extent = axes[step.axis].extent.constant
+                    whole = -(-extent // step.block) if axes[step.axis].kind is AxisKind.RANGE else 1
+                    total += of(step.body) * whole
+        return total
+
+    return of(body.steps) * plan.packets
+
+
+def _reduced(value: Value) -> tuple[int, ...]:
+    assert isinstance(value, Reduce)
+    return value.axes
 
 
 def whole_packets(plan: BufferProgram) -> int:

@@ -3,7 +3,7 @@ Must not know costs or instructions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -81,6 +81,29 @@ class WorkspaceTooLarge(Refusal):
     @property
     def sentence(self) -> str:
         return f"buffers take {self.needed_bytes} bytes of workspace; at most {self.limit_bytes} (half of L2) are allowed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChoiceMissing(Refusal):
+    rule: ClassVar[str] = "choice-missing"
+    phase: int
+    what: str
+
+    @property
+    def sentence(self) -> str:
+        return f"phase p{self.phase} writes a result, but the candidate names no {self.what} for it"
+
+
+def refuse_missing(candidate: Candidate, sinks: Iterable[int]) -> Iterator[Refusal]:
+    """Every phase that writes has a nest, a mapping, a register block and a tail."""
+    nests, tails = dict(candidate.nests), dict(candidate.tail)
+    for phase in sinks:
+        known = (("nest", nests), ("mapping", dict(candidate.mapping)), ("register block", dict(candidate.compute)))
+        for what, table in known:
+            if phase not in table:
+                yield ChoiceMissing(phase=phase, what=what)
+        if phase in nests and nests[phase] not in tails:
+            yield ChoiceMissing(phase=phase, what="tail")
 
 
 def refuse_layouts(facts: ProgramFacts, candidate: Candidate, axes_of: dict[int, tuple[int, ...]]) -> Iterator[Refusal]:

@@ -1,0 +1,184 @@
+"""Joins per-nest tables over every structure into the search set: the k best by the model and a uniform sample.
+Must not know how candidates are measured."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from math import prod
+
+import numpy as np
+
+from autotune.calibration.price import price
+from autotune.calibration.prior import Prices
+from autotune.ir.buffer import Tail
+from autotune.ir.phases import PhaseGraph
+from autotune.ir.program import Program
+from autotune.realizations import packet
+from autotune.realizations.candidate import Candidate
+from autotune.realizations.context import ProgramFacts
+from autotune.realizations.enumerate import Enumerator
+from autotune.realizations.legality import contexts, refuse_candidate
+from autotune.realizations.lower import lower
+from autotune.realizations.predict import count as count_events
+from autotune.realizations.reference import reference_candidate
+from autotune.realizations.storage import refuse_nest_order, refuse_snapshots, refuse_workspace
+from autotune.realizations.structure import NestChoice, Structure, assemble
+from autotune.realizations.target import Target
+from autotune.search.space import FROM_MODEL, FROM_SAMPLE, SearchSet
+from autotune.search.tables import RefusalCounts, Row, Tables
+
+K_BEST = 20_000
+SAMPLE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One structure with the tables of its nests: every combination of their rows is a candidate."""
+
+    structure: Structure
+    numbers: tuple[int, ...]
+    tables: tuple[tuple[Row, ...], ...]
+    partial: bool
+
+    @property
+    def size(self) -> int:
+        return prod(len(table) for table in self.tables)
+
+    def rows(self, picks: Sequence[int]) -> tuple[Row, ...]:
+        return tuple(table[pick] for table, pick in zip(self.tables, picks, strict=True))
+
+    def candidate(self, picks: Sequence[int]) -> Candidate:
+        rows = self.rows(picks)
+        return assemble(self.structure, {n: row.choice for n, row in zip(self.numbers, rows, strict=True)})
+
+    def best_first(self) -> Iterator[tuple[float, tuple[int, ...]]]:
+        """Combinations by rising sum of predicted times, exactly."""
+        start = (0,) * len(self.tables)
+        heap = [(self._sum(start), start)]
+        seen = {start}
+        while heap:
+            total, picks = heapq.heappop(heap)
+            yield total, picks
+            for k in range(len(picks)):
+                if picks[k] + 1 < len(self.tables[k]):
+                    following = (*picks[:k], picks[k] + 1, *picks[k + 1 :])
+                    if following not in seen:
+                        seen.add(following)
+                        heapq.heappush(heap, (self._sum(following), following))
+
+    def _sum(self, picks: Sequence[int]) -> float:
+        return sum(table[pick].ns for table, pick in zip(self.tables, picks, strict=True))
+
+
+def search_set(
+    program: Program,
+    graph: PhaseGraph,
+    target: Target,
+    prices: Prices,
+    *,
+    limit: int = K_BEST,
+    sample: int = SAMPLE,
+    seed: int = 0,
+) -> SearchSet:
+    """Everything worth choosing from: the `limit` best legal candidates by the model, `sample` uniform ones, the reference.
+
+    The k best are exact over the enumerated structures, since the predicted time of a candidate is the sum of its
+    nests' and of its packets'.
+    """
+    facts = ProgramFacts(program, target)
+    tables = Tables(facts, prices)
+    families = list(_families(facts, graph, tables))
+    reference = reference_candidate(program, graph, target)
+    chosen: dict[Candidate, tuple[float, int]] = {}
+    legal = sum(family.size for family in families)
+    for total, candidate in _k_best(families, target, tables.refusals, limit):
+        chosen.setdefault(candidate, (total, FROM_MODEL))
+    for total, candidate in _uniform(families, target, sample, random.Random(seed)):
+        chosen.setdefault(candidate, (total, FROM_SAMPLE))
+    if reference not in chosen:
+        counted = count_events(lower(program, graph, reference), target)
+        chosen[reference] = (price(counted.events, counted.dependent_steps, prices), FROM_SAMPLE)
+        legal += 1
+    candidates = tuple(chosen)
+    return SearchSet(
+        candidates=candidates,
+        prior_ns=np.array([ns for ns, _ in chosen.values()], np.float64),
+        origin=np.array([origin for _, origin in chosen.values()], np.int64),
+        reference=candidates.index(reference),
+        legal_count=legal,
+        refused=tables.refusals.table(),
+        status="exact" if legal <= len(candidates) else "beam",
+    )
+
+
+def _families(facts: ProgramFacts, graph: PhaseGraph, tables: Tables) -> Iterator[Family]:
+    for structure in Enumerator(facts, graph).structures():
+        family = _family(facts, graph, structure, tables)
+        if family is not None and family.size:
+            yield family
+
+
+def _family(facts: ProgramFacts, graph: PhaseGraph, structure: Structure, tables: Tables) -> Family | None:
+    """Tables of a structure, None where a rule refuses it whatever its nests choose."""
+    plain = assemble(structure, {n: _plain() for n in structure.nest_numbers})
+    refusals = tables.refusals
+    if refusals.add(refuse_candidate(facts, graph, plain)) or refusals.add(refuse_nest_order(plain)):
+        return None
+    plan = lower(facts.program, graph, plain)
+    surroundings = contexts(facts, plan, plan.bodies[-1], plain)
+    if refusals.add(refuse_snapshots(surroundings)) or refusals.add(refuse_workspace(facts, plan)):
+        return None
+    bodies = [contexts(facts, plan, body, plain) for body in plan.bodies]
+    numbers = structure.nest_numbers
+    rows = tuple(tables.rows(plan, structure, [[c for c in body if c.nest.number == n] for body in bodies]) for n in numbers)
+    partial = any(not body.full for body in plan.bodies)
+    return Family(structure, numbers, rows, partial)
+
+
+def _plain() -> NestChoice:
+    return NestChoice(axis=None, lanes=1, blocks=(), chains=1, tail=Tail.MASK, variants=())
+
+
+def _within_budget(family: Family, picks: Sequence[int], target: Target, refusals: RefusalCounts | None) -> bool:
+    rows = family.rows(picks)
+    general, full = sum(row.general for row in rows), sum(row.full for row in rows)
+    reasons = tuple(packet.refuse(family.structure.packet, family.partial, general, full, target))
+    if refusals is not None:
+        refusals.add(reasons)
+    return not reasons
+
+
+def _k_best(
+    families: Sequence[Family], target: Target, refusals: RefusalCounts, limit: int
+) -> Iterator[tuple[float, Candidate]]:
+    order = count()
+
+    def stream(family: Family) -> Iterator[tuple[float, int, Family, tuple[int, ...]]]:
+        for total, picks in family.best_first():
+            yield total, next(order), family, picks
+
+    found = 0
+    for total, _, family, picks in heapq.merge(*(stream(f) for f in families), key=lambda item: item[:2]):
+        if found == limit:
+            return
+        if _within_budget(family, picks, target, refusals):
+            found += 1
+            yield total, family.candidate(picks)
+
+
+def _uniform(
+    families: Sequence[Family], target: Target, sample: int, rng: random.Random
+) -> Iterator[tuple[float, Candidate]]:
+    """Draws with equal probability for every legal candidate of the whole family, without looking at the model."""
+    if not families:
+        return
+    weights = [family.size for family in families]
+    for family in rng.choices(families, weights, k=sample):
+        picks = tuple(rng.randrange(len(table)) for table in family.tables)
+        if _within_budget(family, picks, target, None):
+            total = sum(row.ns for row in family.rows(picks))
+            yield total, family.candidate(picks)

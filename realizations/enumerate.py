@@ -1,0 +1,370 @@
+"""The choices of a program: structures, and per-nest tables of choices for each.
+Must not know costs; what it yields is judged elsewhere, and some of it is illegal on purpose of being named so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations, product
+
+from autotune.ir.affine import Affine
+from autotune.ir.buffer import Tail, Transfer
+from autotune.ir.phases import Phase, PhaseGraph, PhaseKind
+from autotune.ir.program import AxisKind, For, Indirect, Load, Reduce, statements
+from autotune.ir.types import DType
+from autotune.realizations import compute, vector_math
+from autotune.realizations.candidate import Block, Buffered, Clones, Direct, Inline, Storage, Tile
+from autotune.realizations.context import NestContext, ProgramFacts
+from autotune.realizations.mapping import lanes_of
+from autotune.realizations.regions import Block as RegionBlock
+from autotune.realizations.regions import Item, Loop, possible_sinks
+from autotune.realizations.structure import NestChoice, Structure
+
+ROW_BLOCKS = (1, 2, 4)
+PACKET_VECTORS = (1, 2, 4)
+TILE_BLOCKS = (64, 256, 1024, 4096)
+MAX_BUFFERED_AT_ONCE = 2
+
+
+class Enumerator:
+    """Enumerates structures of one program on one target."""
+
+    def __init__(self, facts: ProgramFacts, graph: PhaseGraph) -> None:
+        self.facts = facts
+        self.program = facts.program
+        self.graph = graph
+        self.phases = graph.phases
+        self.items = possible_sinks(self.program, graph)
+
+    # ---- structures ---------------------------------------------------------------------------------------------
+    def structures(self) -> Iterator[Structure]:
+        """Every structure, in a fixed order."""
+        for tiles, lane_axis, packed_axis in self.mappings():
+            partial = any(
+                self.program.axes[t.axis].extent.constant % t.block
+                for t in tiles
+                if t.axis in self.program.parallel
+            )
+            for storage in self.storages(lane_axis, packed_axis):
+                for nests in self.partitions(storage, packed_axis):
+                    for transfer in self.transfers(lane_axis):
+                        for packet in (Clones.FULL, Clones.GENERAL) if partial else (Clones.GENERAL,):
+                            yield Structure(
+                                tiles=tiles,
+                                lane_axis=lane_axis,
+                                packed_axis=packed_axis,
+                                storage=storage,
+                                nests=nests,
+                                transfer=transfer,
+                                packet=packet,
+                            )
+
+    def mappings(self) -> Iterator[tuple[tuple[Tile, ...], int | None, int | None]]:
+        """Blocks of all tile loops with the lane axis and the packed axis."""
+        for loop_tiles in self.loop_tiles():
+            for lane_axis in self.team_axes():
+                for tile in self.row_blocks():
+                    packed = tile.axis if tile and tile.block > 1 else None
+                    yield ((*loop_tiles, tile) if tile else loop_tiles), lane_axis, packed
+            for tile in self.packets():
+                yield (*loop_tiles, tile), tile.axis, tile.axis
+            yield (*loop_tiles, *self.whole_program_tiles()), None, None
+
+    def loop_tiles(self) -> Iterator[tuple[Tile, ...]]:
+        """Block sizes of the sequential tile loops."""
+        tables = []
+        for statement in statements(self.program.body):
+            if isinstance(statement, For) and self.program.axes[statement.axis].kind is AxisKind.TILE:
+                extent = max(1, self.program.axes[statement.axis].extent.constant)
+                blocks = sorted({min(b, extent) for b in TILE_BLOCKS} | {extent})
+                tables.append([Tile(axis=statement.axis, block=b) for b in blocks])
+        yield from (tuple(tiles) for tiles in product(*tables))
+
+    def whole_program_tiles(self) -> tuple[Tile, ...]:
+        return tuple(
+            Tile(axis=a, block=min(8, max(1, self.program.axes[a].extent.constant)))
+            for a in self.program.parallel
+            if self.program.axes[a].kind is AxisKind.PROGRAM_TILE
+        )
+
+    def team_axes(self) -> tuple[int, ...]:
+        """Axes inside a program that some sink walks."""
+        walked: set[int] = set()
+        for phase in self.phases:
+            walked.update(phase.axes, phase.contribution)
+        inside = (AxisKind.FULL, AxisKind.TILE)
+        return tuple(a for a in sorted(walked) if self.program.axes[a].kind in inside)
+
+    def row_blocks(self) -> Iterator[Tile | None]:
+        """How many programs a packet joins where the lanes run inside a program: along the last parallel axis."""
+        axis = self.program.parallel[-1]
+        extent = self.program.axes[axis].extent.constant
+        for block in ROW_BLOCKS:
+            if block <= max(1, extent):
+                yield Tile(axis=axis, block=block)
+
+    def packets(self) -> Iterator[Tile]:
+        """Packets whose programs run across the lanes."""
+        native = self.facts.target.lanes(DType.F32)
+        for axis in self.program.parallel:
+            extent = self.program.axes[axis].extent.constant
+            sizes = [native * vectors for vectors in PACKET_VECTORS if native * vectors <= extent]
+            sizes = sizes or [lanes for lanes in lanes_of(self.facts.target) if lanes <= extent][:1]
+            for size in sizes:
+                yield Tile(axis=axis, block=size)
+
+    # ---- storage ------------------------------------------------------------------------------------------------
+    def storages(
+        self, lane_axis: int | None, packed_axis: int | None
+    ) -> Iterator[tuple[tuple[int, Storage], ...]]:
+        """Which shared values are kept in private memory: none, or up to two at a time."""
+        base: dict[int, Storage] = {}
+        for phase in self.phases:
+            if phase.kind is PhaseKind.LOAD:
+                base[phase.number] = Direct()
+            elif phase.kind is PhaseKind.ELEMENTWISE:
+                base[phase.number] = Inline()
+        worth = [p for p in self.phases if self.worth_a_buffer(p, packed_axis)]
+        for count in range(min(MAX_BUFFERED_AT_ONCE, len(worth)) + 1):
+            for chosen in combinations(worth, count):
+                storage = dict(base)
+                for phase in chosen:
+                    storage[phase.number] = Buffered(layout=self.layout(phase, lane_axis))
+                yield tuple(sorted(storage.items()))
+
+    def worth_a_buffer(self, phase: Phase, packed_axis: int | None) -> bool:
+        """Values that more than one sink may read, walked inside the packet; uniform ones only where programs are packed."""
+        if phase.kind not in (PhaseKind.LOAD, PhaseKind.ELEMENTWISE) or self.users(phase.number) < 2:
+            return phase.kind is PhaseKind.ELEMENTWISE and self.per_program(phase) and packed_axis in phase.axes
+        if self.per_program(phase):
+            return packed_axis is not None and packed_axis in phase.axes and phase.kind is PhaseKind.ELEMENTWISE
+        return True
+
+    def per_program(self, phase: Phase) -> bool:
+        return all(axis in self.program.parallel for axis in phase.axes)
+
+    def users(self, phase: int) -> int:
+        """Sinks that need a phase through inline values, were nothing buffered."""
+        found: set[int] = set()
+        pending = [phase]
+        seen: set[int] = set()
+        while pending:
+            current = pending.pop()
+            for edge in self.graph.outputs(current):
+                target = self.phases[edge.target]
+                if target.kind in (PhaseKind.LOAD, PhaseKind.ELEMENTWISE):
+                    if target.number not in seen:
+                        seen.add(target.number)
+                        pending.append(target.number)
+                else:
+                    found.add(target.number)
+        return len(found)
+
+    def layout(self, phase: Phase, lane_axis: int | None) -> tuple[int, ...]:
+        """Axes of a buffer: in program order, the lane axis contiguous."""
+        rest = [a for a in phase.axes if a != lane_axis]
+        return (*rest, lane_axis) if lane_axis is not None and lane_axis in phase.axes else tuple(rest)
+
+    # ---- fusion -------------------------------------------------------------------------------------------------
+    def partitions(
+        self, storage: Sequence[tuple[int, Storage]], packed_axis: int | None
+    ) -> Iterator[tuple[tuple[int, int], ...]]:
+        """Nest numbers of the sinks: every sink by itself, and sinks joined wherever their domains agree."""
+        buffered = {p for p, s in storage if isinstance(s, Buffered)}
+        seen = set()
+        for fused in (True, False):
+            numbers: dict[int, int] = {}
+            self._number(self.items, buffered, fused, packed_axis, numbers)
+            key = tuple(sorted(numbers.items()))
+            if key not in seen:
+                seen.add(key)
+                yield key
+
+    def _number(
+        self, items: Sequence[Item], buffered: set[int], fused: bool, packed_axis: int | None, numbers: dict[int, int]
+    ) -> None:
+        for item in items:
+            match item:
+                case RegionBlock(phases=phases):
+                    group: list[Phase] = []
+                    for phase in phases:
+                        if phase.kind not in (PhaseKind.REDUCTION, PhaseKind.STORE) and phase.number not in buffered:
+                            continue
+                        if not (fused and group and self.joins(phase, group, buffered, packed_axis)):
+                            group = []
+                        group.append(phase)
+                        start = len(group) == 1
+                        numbers[phase.number] = max(numbers.values(), default=-1) + (1 if start else 0)
+                case Loop(carries=carries, body=body):
+                    for phase in carries:
+                        numbers[phase.number] = max(numbers.values(), default=-1) + 1
+                    self._number(body, buffered, fused, packed_axis, numbers)
+
+    def joins(self, phase: Phase, group: Sequence[Phase], buffered: set[int], packed_axis: int | None) -> bool:
+        """Whether a sink may share the nest of earlier ones: same axes, same reduction, no unfinished result read."""
+        del buffered
+        if self.walked(phase, packed_axis) != self.walked(group[0], packed_axis):
+            return False
+        reductions = [p for p in group if p.kind is PhaseKind.REDUCTION]
+        if phase.kind is PhaseKind.REDUCTION and any(p.contribution != phase.contribution for p in reductions):
+            return False
+        return not any(self.needs(phase.number, r.number) for r in reductions)
+
+    def walked(self, phase: Phase, packed_axis: int | None) -> frozenset[int]:
+        axes = {*phase.axes, *phase.contribution}
+        if phase.kind is PhaseKind.REDUCTION:
+            assert phase.value is not None
+            reduce = self.facts.lets[phase.value].value
+            assert isinstance(reduce, Reduce)
+            axes.update(self.facts.lets[reduce.body].axes)
+        if phase.store is not None:
+            store = self.facts.stores[phase.store]
+            axes.update(a for entry in store.index for a in entry.axes())
+        fixed = (AxisKind.PROGRAM, AxisKind.RANGE)
+        return frozenset(a for a in axes if self.program.axes[a].kind not in fixed or a == packed_axis)
+
+    def needs(self, phase: int, source: int) -> bool:
+        """Whether a phase depends on another, through any number of phases."""
+        if phase == source:
+            return True
+        return any(self.needs(e.source, source) for e in self.graph.inputs(phase) if not e.carried)
+
+    # ---- transfers ----------------------------------------------------------------------------------------------
+    def transfers(self, lane_axis: int | None) -> Iterator[tuple[tuple[int, Transfer], ...]]:
+        """How loads and stores that are not contiguous across the lanes reach memory."""
+        if lane_axis is None:
+            yield ()
+            return
+        loads = [p.number for p in self.phases if p.kind is PhaseKind.LOAD and self.strided(p, lane_axis)]
+        stores = [p.number for p in self.phases if p.kind is PhaseKind.STORE and self.strided(p, lane_axis)]
+        options = (Transfer.TRANSPOSE, Transfer.GATHER)
+        for of_loads in options if loads else (Transfer.NONE,):
+            for of_stores in options if stores else (Transfer.NONE,):
+                chosen = {n: self.load_transfer(n, of_loads) for n in loads} | dict.fromkeys(stores, of_stores)
+                yield tuple(sorted(chosen.items()))
+
+    def load_transfer(self, phase: int, wanted: Transfer) -> Transfer:
+        value = self.phases[phase].value
+        assert value is not None
+        load = self.facts.lets[value].value
+        assert isinstance(load, Load)
+        only_gather = load.index and any(isinstance(i, Indirect) for i in load.index)
+        only_gather = only_gather or self.facts.lets[value].dtype.value == "bool_"
+        return Transfer.GATHER if only_gather else wanted
+
+    def strided(self, phase: Phase, lane_axis: int) -> bool:
+        """Whether a tensor access is neither contiguous nor uniform along an axis."""
+        if phase.store is not None:
+            store = self.facts.stores[phase.store]
+            from_axes: Sequence[object] = store.index
+            tensor = store.tensor
+        else:
+            assert phase.value is not None
+            load = self.facts.lets[phase.value].value
+            assert isinstance(load, Load)
+            from_axes, tensor = load.index, load.tensor
+        if any(isinstance(i, Indirect) for i in from_axes):
+            return any(lane_axis in self.facts.lets[i.value].axes for i in from_axes if isinstance(i, Indirect)) or any(
+                isinstance(i, Affine) and lane_axis in i.axes() for i in from_axes
+            )
+        flat = Affine()
+        for entry, stride in zip(from_axes, self._strides(tensor), strict=True):
+            assert isinstance(entry, Affine)
+            flat = flat + entry.scaled(stride)
+        return flat.coefficient(lane_axis) not in (0, 1)
+
+    def _strides(self, tensor: int) -> tuple[int, ...]:
+        from_tensor = self.program.tensor(tensor)
+        strides: list[int] = []
+        pitch = 1
+        for extent in reversed(from_tensor.shape):
+            strides.append(pitch)
+            pitch *= extent.constant
+        return from_tensor.strides or tuple(reversed(strides))
+
+
+# ---- choices of one nest ----------------------------------------------------------------------------------------
+def first_choice(context: NestContext, structure: Structure) -> NestChoice:
+    """The plainest choice of a nest: widest lanes that fit, no unrolling, one chain."""
+    return next(iter(nest_choices(context, structure)))
+
+
+def nest_choices(context: NestContext, structure: Structure) -> Iterator[NestChoice]:
+    """Every choice of a nest, plainest first."""
+    axes = tuple(loop.axis for loop in context.nest.loops)
+    axis = structure.vector_axis(axes)
+    variants = tuple(variant_choices(context))
+    for lanes in lane_options(context, axis):
+        for blocks in block_options(context, axis, lanes):
+            steps = _steps(context, blocks)
+            chains = [c for c in compute.CHAINS if c == 1 or (context.reductions and c <= steps)]
+            for count, tail, chosen in product(chains, tail_options(context, axis, lanes), variants):
+                yield NestChoice(
+                    axis=axis, lanes=lanes, blocks=blocks, chains=count, tail=tail, variants=chosen
+                )
+
+
+def lane_options(context: NestContext, axis: int | None) -> tuple[int, ...]:
+    if axis is None:
+        return (1,)
+    native = context.facts.target.lanes(context.widest)
+    options = sorted(lanes_of(context.facts.target), key=lambda lanes: (lanes != native, -lanes))
+    block = context.blocks.get(axis)
+    fitting = tuple(lanes for lanes in options if block is None or block % lanes == 0)
+    return fitting or tuple(options)
+
+
+def block_options(context: NestContext, axis: int | None, lanes: int) -> Iterator[tuple[Block, ...]]:
+    """Register blocks: steps along the vector axis, programs side by side, columns of a transposition."""
+    native = lanes == context.facts.target.lanes(context.widest) or axis is None
+    tables = []
+    for loop in context.nest.loops:
+        extent = context.extent(loop.axis)
+        tables.append([(loop.axis, f) for f in _factors(context, loop.axis, axis, lanes, extent, native)])
+    for combination in product(*tables):
+        yield tuple(Block(axis=a, factor=f) for a, f in combination if f > 1)
+
+
+def _factors(
+    context: NestContext, loop_axis: int, axis: int | None, lanes: int, extent: int, native: bool
+) -> tuple[int, ...]:
+    transposes = Transfer.TRANSPOSE in {t for _, t in (*context.nest.transfers, *context.nest.store_transfers)}
+    if loop_axis == axis:
+        wanted = (1,) if transposes else compute.FACTORS if native else (1, 4)
+        return tuple(f for f in wanted if f == 1 or f * lanes <= extent)
+    if loop_axis in context.blocks:
+        return tuple(sorted({1, extent})) if extent <= 8 else (1,)
+    if transposes:
+        return (min(lanes, extent),)
+    if axis is None and loop_axis == context.nest.loops[-1].axis:
+        return tuple(f for f in (1, 4) if f <= max(1, extent))
+    if loop_axis == context.nest.loops[-1].axis:
+        return tuple(f for f in (1, 2, 4) if f <= max(1, extent))
+    return (1,)
+
+
+def _steps(context: NestContext, blocks: Sequence[Block]) -> int:
+    steps = 1
+    for block in blocks:
+        if block.axis in context.reduced_axes:
+            steps *= block.factor
+    return steps
+
+
+def tail_options(context: NestContext, axis: int | None, lanes: int) -> tuple[Tail, ...]:
+    if axis is None:
+        return (Tail.MASK,)
+    uneven = context.dynamic(axis) or any(extent % lanes for extent in context.extents(axis))
+    return (Tail.MASK, Tail.SCALAR, Tail.OVERLAP) if uneven else (Tail.MASK,)
+
+
+def variant_choices(context: NestContext) -> Iterator[tuple[tuple[str, str], ...]]:
+    """One polynomial for each function of the nest, among those that every use permits."""
+    permitted: dict[str, list[str]] = {}
+    for op, dtype, max_ulp in context.functions:
+        names = [v.name for v in vector_math.variants(op, dtype, context.facts.target, max_ulp)]
+        known = permitted.get(op.value)
+        permitted[op.value] = names if known is None else [n for n in known if n in names]
+    tables = [[(op, name) for name in names] for op, names in sorted(permitted.items())]
+    yield from (tuple(chosen) for chosen in product(*tables))
+
+

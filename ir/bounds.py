@@ -306,7 +306,7 @@ def _function(op: Op, arg: Approx) -> tuple[Array, Array]:
         case Op.TANH | Op.SIGMOID | Op.ERF:
             return _saturating(op, x, e)
         case Op.SIN | Op.COS:
-            return (np.sin(x) if op is Op.SIN else np.cos(x)), np.minimum(e, 2.0)
+            return (np.sin(x) if op is Op.SIN else np.cos(x)), _at_most(2.0, e, e)
         case _:
             raise AssertionError(f"{op} is no function of one argument")
 
@@ -316,16 +316,21 @@ def _near_pole(x: Array, error: Array, change: Array) -> Array:
     return np.where(error == 0, 0.0, np.where((error < x) | (x == np.inf), change, np.inf))
 
 
+def _at_most(limit: float, change: Array, error: Array) -> Array:
+    """The change of a function whose values lie `limit` apart at most; an unknown argument may even be NaN."""
+    return np.where(np.isinf(error), np.inf, np.minimum(change, limit))
+
+
 def _saturating(op: Op, x: Array, e: Array) -> tuple[Array, Array]:
     """The S-shaped functions: steepest at the end of the interval that is nearest to zero."""
     nearest = np.maximum(np.abs(x) - e, 0.0)
     if op is Op.TANH:
-        return np.tanh(x), np.minimum(e * (1.0 - np.tanh(nearest) ** 2), 2.0)
+        return np.tanh(x), _at_most(2.0, e / np.cosh(nearest) ** 2, e)
     if op is Op.SIGMOID:
-        slope = _sigmoid(nearest)
-        return _sigmoid(x), np.minimum(e * slope * (1.0 - slope), 1.0)
+        slope = _sigmoid(nearest) * _sigmoid(-nearest)
+        return _sigmoid(x), _at_most(1.0, e * slope, e)
     value = np.asarray(_erf(x), dtype=np.float64)
-    return value, np.minimum(e * (2.0 / math.sqrt(math.pi)) * np.exp(-nearest * nearest), 2.0)
+    return value, _at_most(2.0, e * (2.0 / math.sqrt(math.pi)) * np.exp(-nearest * nearest), e)
 
 
 def _accumulate(

@@ -393,7 +393,11 @@ class _Parser:
         return atom(Stop(axis=axis))
 
     def pair(self, line: _Line) -> Affine:
-        left, sign, right = self.affine(line), line.take(), self.affine(line)
+        """What stands in parentheses: two expressions and a sign, or one expression beside such a sign."""
+        left = self.affine(line)
+        if line.accept(")"):
+            return left
+        sign, right = line.take(), self.affine(line)
         line.expect(")")
         match sign:
             case "//":

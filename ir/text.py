@@ -223,6 +223,12 @@ class _Printer:
             text += _sign(expression.constant, bool(text)) + str(abs(expression.constant))
         return text
 
+    def operand(self, expression: Affine) -> str:
+        """An expression beside `//`, `%` or `*`: in parentheses unless it is one atom or a plain number."""
+        plain = not expression.constant and [c for _, c in expression.terms] == [1]
+        plain = plain or (expression.is_constant and expression.constant >= 0)
+        return self.affine(expression) if plain else f"({self.affine(expression)})"
+
     def atom(self, a: Atom) -> str:
         match a:
             case Dim(index=index):
@@ -234,11 +240,11 @@ class _Printer:
             case Stop(axis=axis):
                 return f"{self.axis(axis)}.stop"
             case Quotient(numerator=left, denominator=right):
-                return f"({self.affine(left)} // {self.affine(right)})"
+                return f"({self.operand(left)} // {self.operand(right)})"
             case Remainder(numerator=left, denominator=right):
-                return f"({self.affine(left)} % {self.affine(right)})"
+                return f"({self.operand(left)} % {self.operand(right)})"
             case Product(left=left, right=right):
-                return f"({self.affine(left)} * {self.affine(right)})"
+                return f"({self.operand(left)} * {self.operand(right)})"
             case Least(left=left, right=right):
                 return f"min({self.affine(left)}, {self.affine(right)})"
             case Greatest(left=left, right=right):

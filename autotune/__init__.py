@@ -4,6 +4,8 @@ Must not import anything heavy; every name is fetched when first asked for."""
 from __future__ import annotations
 
 import importlib
+import sys
+from types import ModuleType
 from typing import Any
 
 from autotune.language.builtins import NAMES
@@ -31,3 +33,29 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *NAMES, *_ELSEWHERE})
+
+
+class _Package(ModuleType):
+    """This package; two of its functions have the name of a subpackage, which importing that would put in their place.
+
+    The subpackages stay reachable as `from autotune.search import ...`.
+    """
+
+    @property
+    def search(self) -> Any:
+        return __getattr__("search")
+
+    @search.setter
+    def search(self, _subpackage: ModuleType) -> None:
+        """The import system binds the subpackage here."""
+
+    @property
+    def store(self) -> Any:
+        return __getattr__("store")
+
+    @store.setter
+    def store(self, _subpackage: ModuleType) -> None:
+        """The import system binds the subpackage here."""
+
+
+sys.modules[__name__].__class__ = _Package

@@ -25,7 +25,7 @@ from autotune.ir.affine import Start, Stop, as_affine, atom, coord
 from autotune.ir.types import Op
 from autotune.language.annotations import ElementType
 from autotune.language.arithmetic import binary, unary
-from autotune.language.builtins import NAMES, Intrinsic
+from autotune.language.builtins import Intrinsic
 from autotune.language.calls import Calls, later, unknown_function
 from autotune.language.context import Context
 from autotune.language.indexing import load, reshaped, spot
@@ -190,9 +190,6 @@ class Expressions:
         """A Python object of the kernel's file: plain numbers become literals."""
         if isinstance(thing, bool | int | float):
             return Literal(value=thing)
-        if isinstance(thing, types.ModuleType) and thing.__name__.startswith("autotune."):
-            # a subpackage of the same name hides a function of the language once it is imported
-            thing = NAMES.get(thing.__name__.removeprefix("autotune."), thing)
         return Outside(name=name, thing=thing)
 
     # Operators

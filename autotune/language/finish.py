@@ -10,6 +10,7 @@ from typing import assert_never
 from autotune.ir.affine import Affine, Atom, Coord, Start, Stop, atom
 from autotune.ir.program import (
     Axis,
+    AxisKind,
     Carried,
     Carry,
     Const,
@@ -44,6 +45,7 @@ def finish(
     After: axes and values dense, in program order (parallel axes first); only what a store needs; each pure value of
     a region once.
     """
+    _unite_equal_loads(draft, draft.body, _stored(draft.body))
     _resolve(draft, draft.body)
     _merge_repeated(draft.body, _stored(draft.body), {})
     live = _Liveness(draft.body)
@@ -108,6 +110,35 @@ def map_affine(expression: Affine, axes: dict[int, int]) -> Affine:
 # Unification made final
 
 
+def _unite_equal_loads(draft: Draft, region: list[DraftStatement], stored: frozenset[int]) -> None:
+    """Let loads of a region that differ only in the full axes they run over share those, where no value forbids it."""
+    known: dict[object, list[tuple[int, ...]]] = {}
+    for statement in region:
+        match statement:
+            case DraftFor():
+                _unite_equal_loads(draft, statement.body, stored)
+            case DraftLet(value=Load(tensor=tensor) as load) if tensor not in stored:
+                key, axes = _up_to_full_axes(draft, load)
+                others = known.setdefault(key, [])
+                if not any(all(map(draft.unify, axes, theirs)) for theirs in others):
+                    others.append(axes)
+            case _:
+                pass
+
+
+def _up_to_full_axes(draft: Draft, load: Load) -> tuple[object, tuple[int, ...]]:
+    """A load with its full axes replaced by their order of appearance and their extents, and those axes."""
+    order: dict[int, None] = {}
+    for entry in load.index:
+        if isinstance(entry, Affine):
+            order.update(dict.fromkeys(draft.root(a) for a in _mentioned(entry)))
+    axes = tuple(a for a in order if draft.axis(a).kind is AxisKind.FULL)
+    places = {a: len(draft.axes) + k for k, a in enumerate(axes)}
+    roots = {a.id: places.get(draft.root(a.id), draft.root(a.id)) for a in draft.axes}
+    extents = tuple(draft.resolve_affine(draft.axis(a).extent) for a in axes)
+    return (map_value(load, roots, {}), extents), axes
+
+
 def _resolve(draft: Draft, region: list[DraftStatement]) -> None:
     roots = {axis.id: draft.root(axis.id) for axis in draft.axes}
     for k, statement in enumerate(region):
@@ -140,6 +171,8 @@ def _merge_repeated(region: list[DraftStatement], stored: frozenset[int], names:
     kept: list[DraftStatement] = []
     for statement in region:
         match statement:
+            case DraftLet(id=number, value=Reindex(value=inner, source=source, target=target)) if source == target:
+                names[number] = names.get(inner, inner)
             case DraftLet(value=value, dtype=dtype):
                 value = map_value(value, {}, names)
                 pure = not isinstance(value, Carried | Final) and not (

@@ -1,5 +1,5 @@
 """Every mistake a kernel can contain is refused with its own class, its own sentence and its place."""
-# ruff: noqa: B007, B018, F821, F841, RUF059, SIM105
+# ruff: noqa: B007, F821, F841, RUF059, SIM105
 
 import inspect
 import re
@@ -48,6 +48,10 @@ from autotune.errors import (
     WrongShape,
     WrongType,
 )
+from autotune.ir.parse import parse
+from autotune.ir.program import bind
+from autotune.ir.text import print_program
+from autotune.ir.verify import verify
 
 NOT_A_NUMBER = [1, 2, 3]
 CASES = []
@@ -825,3 +829,12 @@ def test_every_source_error_has_a_test():
     kinds = {k.__name__ for k in vars(errors).values() if inspect.isclass(k) and issubclass(k, SourceError)}
     missing = {k for k in kinds - elsewhere - {"SourceError"} if not re.search(rf"(refused|raises)\({k}\b", here)}
     assert not missing
+
+
+def test_every_program_here_is_valid_and_survives_its_text(programs):
+    for program in programs.values():
+        verify(program)
+        assert parse(print_program(program)) == program
+        bound = bind(program, dict.fromkeys(program.dims, 8))
+        verify(bound)
+        assert bound.is_bound

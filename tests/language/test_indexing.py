@@ -6,7 +6,10 @@ import pytest
 
 import autotune as at
 from autotune.errors import SliceOutOfBounds, WrongShape
-from autotune.ir.program import AxisKind, Indirect, Load
+from autotune.ir.parse import parse
+from autotune.ir.program import AxisKind, Indirect, Load, bind
+from autotune.ir.text import print_program
+from autotune.ir.verify import verify
 
 RNG = np.random.default_rng(0)
 
@@ -131,3 +134,12 @@ def grid(y: at.i64["M", "N"]):
 def test_coordinates_are_values_over_their_tile():
     result = at.interpret(grid, np.zeros((3, 4), np.int64))["y"].values
     assert np.array_equal(result, np.arange(3)[:, None] * 10 + np.arange(4))
+
+
+def test_every_program_here_is_valid_and_survives_its_text(programs):
+    for program in programs.values():
+        verify(program)
+        assert parse(print_program(program)) == program
+        bound = bind(program, dict.fromkeys(program.dims, 8))
+        verify(bound)
+        assert bound.is_bound

@@ -1,6 +1,7 @@
 """Kernels are found in files, and every way in which a file may be wrong has its own error."""
 
 import importlib
+import sys
 
 import numpy as np
 import pytest
@@ -59,9 +60,12 @@ def test_files_of_one_name_stay_apart(write):
 
 
 def test_language_names_win_over_subpackages_of_the_same_name(write):
-    importlib.import_module("autotune.store")
-    path = write(TWO + "\nfrom autotune import store, f32\n")
-    assert load_kernels(path)["second_in_alphabet"].program.stored_tensors() == (1,)
+    assert importlib.import_module("autotune.store") is sys.modules["autotune.store"]
+    assert load_kernels(write(TWO))["second_in_alphabet"].program.stored_tensors() == (1,)
+    bare = TWO.replace("at.store", "store") + "\nfrom autotune import store\n"
+    assert load_kernels(write(bare))["second_in_alphabet"].program.stored_tensors() == (1,)
+    assert at.search is importlib.import_module("autotune.tune").search
+    assert at.search is at.search
 
 
 def test_what_a_kernel_file_may_lack(write, tmp_path):

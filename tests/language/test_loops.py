@@ -6,7 +6,10 @@ import pytest
 
 import autotune as at
 from autotune.errors import BlockDependent, LoadedWhereNotStored, ProgramTileReduction, StoreRace
-from autotune.ir.program import AxisKind, For, statements
+from autotune.ir.parse import parse
+from autotune.ir.program import AxisKind, For, bind, statements
+from autotune.ir.text import print_program
+from autotune.ir.verify import verify
 
 RNG = np.random.default_rng(0)
 
@@ -339,3 +342,12 @@ def test_an_output_may_be_loaded_only_where_it_is_stored():
         at.trace(neighbours)
     y = RNG.integers(-5, 5, (2, 3)).astype(np.float32)
     assert np.array_equal(at.interpret(own_row, y)["y"].values, y - y.sum(axis=1, keepdims=True))
+
+
+def test_every_program_here_is_valid_and_survives_its_text(programs):
+    for program in programs.values():
+        verify(program)
+        assert parse(print_program(program)) == program
+        bound = bind(program, dict.fromkeys(program.dims, 8))
+        verify(bound)
+        assert bound.is_bound

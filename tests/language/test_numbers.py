@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 
 import autotune as at
-from autotune.ir.program import Const, Elementwise, IndexValue, Reduce
+from autotune.ir.parse import parse
+from autotune.ir.program import Const, Elementwise, IndexValue, Reduce, bind
+from autotune.ir.text import print_program
 from autotune.ir.types import COMPARISONS, DType, Op
+from autotune.ir.verify import verify
 
 
 def let_types(kernel, op):
@@ -185,3 +188,12 @@ def test_guarded_divisors_are_accepted():
     k, d = np.array([7, -7], np.int32), np.array([0, 2], np.int32)
     assert guarded.bind(N=2).is_bound
     assert at.interpret(guarded, k, d, k)["y"].values.tolist() == [7 + 0 + 2, -4 + 1 - 3]
+
+
+def test_every_program_here_is_valid_and_survives_its_text(programs):
+    for program in programs.values():
+        verify(program)
+        assert parse(print_program(program)) == program
+        bound = bind(program, dict.fromkeys(program.dims, 8))
+        verify(bound)
+        assert bound.is_bound

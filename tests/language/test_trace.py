@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import autotune as at
-from autotune.ir.program import AxisKind, Carried, Const, Elementwise, For, Load, Reduce, Reindex, statements
-from autotune.ir.text import canonical
+from autotune.ir.parse import parse
+from autotune.ir.program import AxisKind, Carried, Const, Elementwise, For, Load, Reduce, Reindex, bind, statements
+from autotune.ir.text import canonical, print_program
 from autotune.ir.types import REASSOCIATING, STRICT, DType, MathPolicy, Op
+from autotune.ir.verify import verify
 
 NEGATIVE_HALF = -0.5
 
@@ -71,6 +73,34 @@ def test_repeated_expressions_become_one_value():
     program = repeated.program
     assert len(values(program, Load)) == 1
     assert ops(program) == [Op.MUL, Op.ADD]
+
+
+@at.kernel
+def loaded_apart(x: at.f32["M", "N"], y: at.f32["M", "N"]):
+    M, N = x.shape
+    for row in at.parallel(M):
+        mean = at.sum(x[row, :]) / N
+        y[row, :] = x[row, :] - mean
+
+
+def test_loads_of_one_place_become_one_value_even_where_nothing_lines_them_up():
+    assert len(values(loaded_apart.program, Load)) == 1
+    assert len(loaded_apart.program.axes) == 2
+
+
+@at.kernel
+def products(x: at.f32["N"], y: at.f32["N", "N"], z: at.f32["N"]):
+    for _p in at.parallel(1):
+        y[:, :] = x[:][:, None] * x[:][None, :]
+        z[:] = at.sum(x[:][:, None] * x[:][None, :], axis=1) + x[:]
+
+
+def test_loads_whose_axes_live_in_one_value_stay_apart():
+    x = np.arange(1, 4, dtype=np.float32)
+    result = at.interpret(products, x, np.zeros((3, 3), np.float32), np.zeros(3, np.float32))
+    assert np.array_equal(result["y"].values, np.outer(x, x))
+    assert np.array_equal(result["z"].values, np.outer(x, x).sum(axis=1) + x)
+    assert len(values(products.program, Load)) == 2
 
 
 @at.kernel
@@ -265,3 +295,12 @@ def test_language_names_mean_nothing_outside_a_kernel():
         at.exp(1.0)
     with pytest.raises(AttributeError, match="no softmaxx"):
         _ = at.softmaxx
+
+
+def test_every_program_here_is_valid_and_survives_its_text(programs):
+    for program in programs.values():
+        verify(program)
+        assert parse(print_program(program)) == program
+        bound = bind(program, dict.fromkeys(program.dims, 8))
+        verify(bound)
+        assert bound.is_bound

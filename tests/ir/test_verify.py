@@ -144,7 +144,7 @@ def test_a_broken_program_is_refused_by_name(check: str, old: str, new: str, mes
 def test_reductions_and_indices_of_the_wrong_type() -> None:
     for old, new, message in (
         ("%0 = load x[i, k] : f32(i, k)", "%0 = index i + k : i32(i, k)", "type i32 where i64 is due"),
-        ("%1 = reduce sum %0 over k : f32(i)", "%1 = argument s : f64()", "type f64 where f32 is due"),
+        ("%3 = reduce sum %2 over j : f32", "%3 = reduce sum %2 over j : f64", "type f32 where f64 is due"),
         ("%2 = load x[i, j]", "%2 = load x[%1, j]", "an index read from memory is no integer"),
         ("%4 = add %1 %3", "%4 = cast %1 %3", "cast takes 1 arguments, found 2"),
         ("%0 = load x[i, k] : f32(i, k)", "%0 = const true : f32()", "a reduction over an axis that its body lacks"),

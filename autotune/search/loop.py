@@ -121,6 +121,7 @@ class Loop:
 
         Raises: KeyboardInterrupt, with everything that ended before it written down.
         """
+        self._loop_started_s = self.watch.elapsed_s
         refused = sum(rule.count for rule in self.book.ledger.refused)
         restored = len(self.book.recalled)
         count = len(self.space.candidates)

@@ -128,13 +128,14 @@ def chain_steps(context: NestContext) -> int:
 
 def refuse_nest(context: NestContext) -> Iterator[Refusal]:
     """Rules on the register block, chains, polynomials and tail of one nest."""
-    yield from _refuse_block(context)
-    yield from _refuse_chains(context)
+    yield from refuse_block(context)
     yield from _refuse_variants(context)
     yield from _refuse_tail(context)
 
 
-def _refuse_block(context: NestContext) -> Iterator[Refusal]:
+def refuse_block(context: NestContext) -> Iterator[Refusal]:
+    """Rules on register blocks and chains."""
+    yield from _refuse_chains(context)
     for loop in context.nest.loops:
         extent = context.extent(loop.axis)
         if loop.factor > 1 and loop.step > max(extent, loop.lanes):

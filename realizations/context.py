@@ -55,6 +55,14 @@ class NestContext:
     blocks: dict[int, int]
     tile_blocks: dict[int, int]
 
+    def exchanged(self, nest: Nest) -> NestContext:
+        """The same surroundings around the same sinks with other loops; what loops cannot change is kept."""
+        other = NestContext(self.facts, self.body, nest, self.blocks, self.tile_blocks)
+        for name in ("reduced_axes", "produced", "computed", "read_reductions", "functions", "widest"):
+            if name in self.__dict__:
+                other.__dict__[name] = self.__dict__[name]
+        return other
+
     # ---- sinks --------------------------------------------------------------------------------------------------
     @property
     def reductions(self) -> tuple[ReduceInto, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations, product
+from math import prod
 
 from autotune.ir.affine import Affine
 from autotune.ir.buffer import Tail, Transfer
@@ -22,7 +23,6 @@ from autotune.realizations.structure import NestChoice, Structure
 ROW_BLOCKS = (1, 2, 4)
 PACKET_VECTORS = (1, 2, 4)
 TILE_BLOCKS = (64, 256, 1024, 4096)
-MAX_BUFFERED_AT_ONCE = 2
 
 
 class Enumerator:
@@ -116,20 +116,23 @@ class Enumerator:
     def storages(
         self, lane_axis: int | None, packed_axis: int | None
     ) -> Iterator[tuple[tuple[int, Storage], ...]]:
-        """Which shared values are kept in private memory: none, or up to two at a time."""
+        """Which shared values are kept in private memory: none, one, or two that are not loads."""
         base: dict[int, Storage] = {}
         for phase in self.phases:
             if phase.kind is PhaseKind.LOAD:
                 base[phase.number] = Direct()
             elif phase.kind is PhaseKind.ELEMENTWISE:
                 base[phase.number] = Inline()
+        yield tuple(sorted(base.items()))
+        if lane_axis is None:
+            return
         worth = [p for p in self.phases if self.worth_a_buffer(p, packed_axis)]
-        for count in range(min(MAX_BUFFERED_AT_ONCE, len(worth)) + 1):
-            for chosen in combinations(worth, count):
-                storage = dict(base)
-                for phase in chosen:
-                    storage[phase.number] = Buffered(layout=self.layout(phase, lane_axis))
-                yield tuple(sorted(storage.items()))
+        pairs = combinations((p for p in worth if p.kind is PhaseKind.ELEMENTWISE), 2)
+        for chosen in (*((p,) for p in worth), *pairs):
+            storage = dict(base)
+            for phase in chosen:
+                storage[phase.number] = Buffered(layout=self.layout(phase, lane_axis))
+            yield tuple(sorted(storage.items()))
 
     def worth_a_buffer(self, phase: Phase, packed_axis: int | None) -> bool:
         """Values that more than one sink may read, walked inside the packet; uniform ones only where programs are packed."""
@@ -230,17 +233,15 @@ class Enumerator:
 
     # ---- transfers ----------------------------------------------------------------------------------------------
     def transfers(self, lane_axis: int | None) -> Iterator[tuple[tuple[int, Transfer], ...]]:
-        """How loads and stores that are not contiguous across the lanes reach memory."""
+        """How loads and stores that are not contiguous across the lanes reach memory: all in one way where they can."""
         if lane_axis is None:
             yield ()
             return
         loads = [p.number for p in self.phases if p.kind is PhaseKind.LOAD and self.strided(p, lane_axis)]
         stores = [p.number for p in self.phases if p.kind is PhaseKind.STORE and self.strided(p, lane_axis)]
-        options = (Transfer.TRANSPOSE, Transfer.GATHER)
-        for of_loads in options if loads else (Transfer.NONE,):
-            for of_stores in options if stores else (Transfer.NONE,):
-                chosen = {n: self.load_transfer(n, of_loads) for n in loads} | dict.fromkeys(stores, of_stores)
-                yield tuple(sorted(chosen.items()))
+        for wanted in (Transfer.TRANSPOSE, Transfer.GATHER) if loads or stores else (Transfer.NONE,):
+            chosen = {n: self.load_transfer(n, wanted) for n in loads} | dict.fromkeys(stores, wanted)
+            yield tuple(sorted(chosen.items()))
 
     def load_transfer(self, phase: int, wanted: Transfer) -> Transfer:
         value = self.phases[phase].value
@@ -283,24 +284,20 @@ class Enumerator:
 
 
 # ---- choices of one nest ----------------------------------------------------------------------------------------
-def first_choice(context: NestContext, structure: Structure) -> NestChoice:
-    """The plainest choice of a nest: widest lanes that fit, no unrolling, one chain."""
-    return next(iter(nest_choices(context, structure)))
-
-
-def nest_choices(context: NestContext, structure: Structure) -> Iterator[NestChoice]:
-    """Every choice of a nest, plainest first."""
-    axes = tuple(loop.axis for loop in context.nest.loops)
-    axis = structure.vector_axis(axes)
-    variants = tuple(variant_choices(context))
+def loop_choices(context: NestContext, structure: Structure) -> Iterator[NestChoice]:
+    """Lanes, register blocks and tails of a nest with one chain and the first polynomials, plainest first."""
+    axis = structure.vector_axis(tuple(loop.axis for loop in context.nest.loops))
+    variants = next(iter(variant_choices(context)))
     for lanes in lane_options(context, axis):
         for blocks in block_options(context, axis, lanes):
-            steps = _steps(context, blocks)
-            chains = [c for c in compute.CHAINS if c == 1 or (context.reductions and c <= steps)]
-            for count, tail, chosen in product(chains, tail_options(context, axis, lanes), variants):
-                yield NestChoice(
-                    axis=axis, lanes=lanes, blocks=blocks, chains=count, tail=tail, variants=chosen
-                )
+            for tail in tail_options(context, axis, lanes):
+                yield NestChoice(axis=axis, lanes=lanes, blocks=blocks, chains=1, tail=tail, variants=variants)
+
+
+def chain_options(context: NestContext, choice: NestChoice) -> tuple[int, ...]:
+    """Numbers of partial chains that the register block of a choice has contributions for."""
+    steps = prod(block.factor for block in choice.blocks if block.axis in context.reduced_axes)
+    return tuple(c for c in compute.CHAINS if c == 1 or (context.reductions and c <= steps))
 
 
 def lane_options(context: NestContext, axis: int | None) -> tuple[int, ...]:
@@ -340,14 +337,6 @@ def _factors(
     if loop_axis == context.nest.loops[-1].axis:
         return tuple(f for f in (1, 2, 4) if f <= max(1, extent))
     return (1,)
-
-
-def _steps(context: NestContext, blocks: Sequence[Block]) -> int:
-    steps = 1
-    for block in blocks:
-        if block.axis in context.reduced_axes:
-            steps *= block.factor
-    return steps
 
 
 def tail_options(context: NestContext, axis: int | None, lanes: int) -> tuple[Tail, ...]:

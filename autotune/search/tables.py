@@ -5,14 +5,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from autotune.calibration.price import price
 from autotune.calibration.prior import Prices
 from autotune.ir.buffer import Buffer, BufferProgram, StoreBuffer, StoreTensor
 from autotune.ir.program import operands
 from autotune.realizations.context import NestContext, ProgramFacts
-from autotune.realizations.enumerate import nest_choices
+from autotune.realizations.compute import refuse_block
+from autotune.realizations.enumerate import chain_options, loop_choices, variant_choices
+from autotune.realizations.events import Events
 from autotune.realizations.legality import refuse_nest
 from autotune.realizations.predict import Count, count_nest, only_body, whole_packets
 from autotune.realizations.structure import NestChoice, Structure
@@ -80,26 +82,41 @@ class Tables:
     ) -> tuple[Row, ...]:
         contexts = bodies[-1]
         main = max(contexts, key=lambda c: len(c.nest.loops))
+        extra = _ExtraCosts(self, plan, main, keys)
         rows = []
-        for choice in nest_choices(main, structure):
-            reasons = (r for context in contexts for r in refuse_nest(exchanged(context, choice)))
-            if not self.refusals.add(reasons):
-                rows.append(self._row(plan, main.nest.number, choice, keys))
+        for choice in loop_choices(main, structure):
+            reasons = (r for context in contexts for r in refuse_nest(context.exchanged(choice.apply(context.nest))))
+            if self.refusals.add(reasons):
+                continue
+            counts = self.counts(plan, main.nest.number, choice, keys)
+            for chains in chain_options(main, choice):
+                chained = replace(choice, chains=chains)
+                trial = main.exchanged(chained.apply(main.nest))
+                if self.refusals.add(refuse_block(trial)):
+                    continue
+                for variants in variant_choices(main):
+                    rows.append(self._row(plan, replace(chained, variants=variants), counts, extra))
         return tuple(sorted(rows, key=lambda row: row.ns))
 
-    def _row(self, plan: BufferProgram, number: int, choice: NestChoice, keys: Sequence[Hashable]) -> Row:
-        counts = {
+    def _row(self, plan: BufferProgram, choice: NestChoice, counts: dict[bool, Count], extra: _ExtraCosts) -> Row:
+        """Chains shorten the dependent steps; polynomials add what they cost more than the first ones."""
+        whole = whole_packets(plan) / plan.packets
+        share = {True: whole, False: 1.0 - whole} if len(counts) > 1 else dict.fromkeys(counts, 1.0)
+        ns, sizes = 0.0, {}
+        for full, counted in counts.items():
+            more_events, more_instructions = extra.of(full, choice)
+            events = counted.events + more_events
+            ns += share[full] * price(events, counted.dependent_steps / choice.chains, self._prices)
+            sizes[full] = counted.instructions + more_instructions
+        return Row(choice=choice, ns=ns, general=sizes.get(False, sizes.get(True, 0)), full=sizes.get(True, 0))
+
+    def counts(
+        self, plan: BufferProgram, number: int, choice: NestChoice, keys: Sequence[Hashable]
+    ) -> dict[bool, Count]:
+        return {
             body.full: self._count(plan, body.full, number, choice, key)
             for body, key in zip(plan.bodies, keys, strict=True)
         }
-        whole = whole_packets(plan) / plan.packets
-        share = {True: whole, False: 1.0 - whole} if len(counts) > 1 else dict.fromkeys(counts, 1.0)
-        return Row(
-            choice=choice,
-            ns=sum(share[full] * price(c.events, c.dependent_steps, self._prices) for full, c in counts.items()),
-            general=counts[False].instructions if False in counts else counts[True].instructions,
-            full=counts[True].instructions if True in counts else 0,
-        )
 
     def _count(self, plan: BufferProgram, full: bool, number: int, choice: NestChoice, key: Hashable) -> Count:
         key = (full, key, choice)
@@ -108,9 +125,36 @@ class Tables:
         return self._counts[key]
 
 
-def exchanged(context: NestContext, choice: NestChoice) -> NestContext:
-    """The same surroundings with a choice applied to the nest."""
-    return NestContext(context.facts, context.body, choice.apply(context.nest), context.blocks, context.tile_blocks)
+class _ExtraCosts:
+    """What other polynomials cost more than the first ones of a nest, counted once for each lane count.
+
+    They are counted at the plainest register block of the lanes; the evaluations of a function are the same at every
+    block, and so is the difference.
+    """
+
+    def __init__(self, tables: Tables, plan: BufferProgram, context: NestContext, keys: Sequence[Hashable]) -> None:
+        self._tables = tables
+        self._plan = plan
+        self._context = context
+        self._keys = keys
+        self._plainest: dict[int, NestChoice] = {}
+        self._known: dict[Hashable, tuple[Events, int]] = {}
+
+    def of(self, full: bool, choice: NestChoice) -> tuple[Events, int]:
+        """Events and builder instructions more than those of the first polynomials."""
+        plain = self._plainest.setdefault(choice.lanes, replace(choice, chains=1))
+        key = (full, choice.lanes, choice.variants)
+        if key not in self._known:
+            number = self._context.nest.number
+            first = self._tables.counts(self._plan, number, _with_first_variants(plain, self._context), self._keys)[full]
+            other = self._tables.counts(self._plan, number, replace(plain, variants=choice.variants), self._keys)[full]
+            difference = other.events + first.events.scaled(-1.0)
+            self._known[key] = (difference, other.instructions - first.instructions)
+        return self._known[key]
+
+
+def _with_first_variants(choice: NestChoice, context: NestContext) -> NestChoice:
+    return replace(choice, variants=next(iter(variant_choices(context))))
 
 
 def table_key(context: NestContext) -> Hashable:

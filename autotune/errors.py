@@ -278,6 +278,11 @@ class WrongShape(AutotuneError):
     remedy = "one dimension name means one extent in all arguments"
 
 
+class DependsOnBlocks(AutotuneError):
+    sentence = "the result of kernel {kernel!r} depends on block sizes: at block size {block}, {difference}"
+    remedy = "a tile is an arbitrary part of its extent: reduce over at.tile loops by acc += at.sum(...), or use [:]"
+
+
 class MissingArgument(AutotuneError):
     sentence = "kernel {kernel!r} needs a value for {name!r}"
     remedy = "pass it: {kernel}(..., {name}=...)"

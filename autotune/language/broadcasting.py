@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autotune.errors import MismatchedExtents, NotRealizedYet, TileMismatch
+from autotune.errors import MismatchedExtents, NotRealizedYet, TileMismatch, TooManyPositions
 from autotune.ir.program import AxisKind
 from autotune.language.context import Context
 from autotune.language.draft import EqualExtents, RenameRefused, is_opaque
@@ -31,11 +31,18 @@ def broadcast(context: Context, operands: Sequence[Numeric]) -> tuple[tuple[Nume
     return tuple(aligned), result
 
 
-def onto(context: Context, operand: Array, target: Positions) -> Array:
-    """`operand` with its positions on the axes of `target`, which has at least as many of them.
+def onto(context: Context, operand: Array, target: Positions, name: str) -> Array:
+    """`operand` with its positions on the axes of `target`; `name` says what the target is.
 
-    Raises: MismatchedExtents, TileMismatch, NotRealizedYet.
+    Raises: TooManyPositions, MismatchedExtents, TileMismatch, NotRealizedYet.
     """
+    found, expected = len(operand.positions), len(target)
+    if found > expected:
+        raise TooManyPositions(context.place, found=found, expected=expected, target=name)
+    for k, (mine, theirs) in enumerate(zip(operand.positions[::-1], target[::-1], strict=False)):
+        if mine is not None and theirs is None:
+            position = found - 1 - k
+            raise MismatchedExtents(context.place, left=context.axis_text(mine), right=1, position=position)
     _unify_all(context, [Array(value=-1, dtype=operand.dtype, positions=target), operand])
     moved, _ = _onto(context, operand, context.draft.resolve(target))
     assert isinstance(moved, Array)

@@ -227,11 +227,22 @@ _INSTEAD = {
     "element type bf16": "write at.f32 or at.f64",
 }
 
+_INSTEAD_OF_NUMPY = {"mean": "write at.sum(x) / N", "power": "write x * x", "matmul": "write at.dot(a, b)"}
+_INSTEAD_OF_PYTHON = {
+    "min": "write at.minimum(x, y), or at.min(x) over axes",
+    "max": "write at.maximum(x, y), or at.max(x) over axes",
+    "float": "write at.cast(x, at.f32)",
+    "int": "write at.cast(x, at.i32)",
+    "bool": "write x != 0",
+    "len": "write x.shape[0]",
+    "pow": "write x * x",
+}
+
 
 def unknown_function(context: Context, name: str) -> NoReturn:
     """Refuse a call that the language lacks, naming near ones."""
     bare = name.rsplit(".", 1)[-1]
-    known = {"mean": "write at.sum(x) / N", "power": "write x * x", "pow": "write x * x", "range": "write at.range"}
+    known = _INSTEAD_OF_PYTHON if bare == name else _INSTEAD_OF_NUMPY
     offered = [i.name for i in INTRINSICS.values() if i.form is not Form.LATER]
     near = difflib.get_close_matches(bare, offered, n=1, cutoff=0.7)
     hint = known.get(bare) or (f"write at.{near[0]}" if near else "")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from autotune.errors import BadIndex, LiteralDoesNotFit, TooManyIndices, TooManyPositions
+from autotune.errors import BadIndex, LiteralDoesNotFit, TooManyIndices
 from autotune.ir.affine import Affine, Product, as_affine, coord
 from autotune.ir.program import AxisKind, Index, Indirect, Load, Number, Store, operands
 from autotune.ir.types import DType
@@ -130,12 +130,7 @@ def reshaped(context: Context, operand: Numeric, subscript: ast.expr) -> Numeric
 
 
 def _fitted(context: Context, where: Spot, value: Array) -> Array:
-    if len(value.positions) > len(where.positions):
-        name = context.tensor(where.tensor).name
-        raise TooManyPositions(
-            context.place, found=len(value.positions), expected=len(where.positions), target=f"{name}[...]"
-        )
-    return onto(context, value, where.positions)
+    return onto(context, value, where.positions, f"{context.tensor(where.tensor).name}[...]")
 
 
 # One entry of a subscript

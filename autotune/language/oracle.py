@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from autotune.errors import MissingArgument, TooManyArguments, WrongShape
+from autotune.errors import DependsOnBlocks, MissingArgument, TooManyArguments, WrongShape
 from autotune.ir.affine import Affine, Atom, Dim
 from autotune.ir.interpret import Interpretation
 from autotune.ir.interpret import interpret as interpret_program
 from autotune.ir.program import Program, Scalar, Tensor
+from autotune.ir.verdict import block_dependence
 from autotune.language.kernel import Kernel
 
 
@@ -20,13 +21,26 @@ def interpret(kernel: Kernel, *arguments: Any, blocks: Mapping[int, int] | None 
     """What the kernel's outputs must hold after a call, in float64, with the bound of each element.
 
     Shapes: as in a call of the kernel; arguments by position or by name. They are not written to.
-    Units: `blocks` maps tile axes of the program to block sizes in elements; an axis left out is one block.
-    Raises: TooManyArguments, MissingArgument, WrongShape, and what binding and the interpreter raise.
+    Units: `blocks` maps tile axes of the program to block sizes in elements; an axis left out is one block. Without
+    it, several block sizes are tried.
+    Raises: TooManyArguments, MissingArgument, WrongShape, DependsOnBlocks, and what binding and the interpreter raise.
     """
     program = kernel.program
     by_name = by_parameter(program, arguments, named)
     shapes = {p.name: np.shape(by_name[p.name]) for p in program.parameters if isinstance(p, Tensor)}
-    return interpret_program(kernel.bind(**sizes_of(program, shapes)), by_name, blocks=blocks)
+    bound = kernel.bind(**sizes_of(program, shapes))
+    if blocks is None:
+        refuse_block_dependence(bound, by_name)
+    return interpret_program(bound, by_name, blocks=blocks)
+
+
+def refuse_block_dependence(program: Program, arguments: Mapping[str, Any]) -> None:
+    """Run a bound program at block sizes 1, 3 and the full extent, and refuse it where the results differ.
+
+    Raises: DependsOnBlocks.
+    """
+    for found in block_dependence(program, arguments):
+        raise DependsOnBlocks(kernel=program.name, block=found.block, difference=found.difference)
 
 
 def by_parameter(program: Program, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def reduce(
     chosen = _chosen(context, op, positions, axis)
     axes = _axes(context, op, body, positions, chosen)
     kept = tuple(p for k, p in enumerate(positions) if k not in chosen)
-    start = None if init is None else onto(context, typed(context, init, dtype), kept).value
+    start = None if init is None else onto(context, typed(context, init, dtype), kept, "of init=").value
     ordered = ordered or (context.draft.strict and op in _ROUNDING)
     if not axes and op is ReduceOp.ARGMAX:
         return context.constant(0, DType.I64, kept)

@@ -337,7 +337,7 @@ class Statements:
         if not alike or any(self.is_foreign(b, n) for b, n in zip(before, now, strict=True)):
             shapes = {"before": self.context.shape_text(before), "after": self.context.shape_text(now)}
             raise CarriedShapeChanges(self.context.place, name=name, **shapes)
-        after = onto(self.context, after, before)
+        after = onto(self.context, after, before, name)
         loop.carries.append((start.value, after.value, start.dtype))
 
     def is_foreign(self, before: int | None, now: int | None) -> bool:

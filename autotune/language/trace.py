@@ -72,7 +72,11 @@ def read_parameters(kernel: Kernel, source: Source) -> tuple[tuple[Parameter, ..
     Raises: BadAnnotation, DimensionOnlyInExpression, NotRealizedYet for element types to come.
     """
     nodes = {a.arg: a for a in (*source.tree.args.posonlyargs, *source.tree.args.args, *source.tree.args.kwonlyargs)}
-    signature = inspect.signature(kernel.function, eval_str=True)
+    try:
+        signature = inspect.signature(kernel.function, eval_str=True)
+    except (NameError, AttributeError, SyntaxError, TypeError) as error:
+        problem = f"its annotations cannot be read ({error})"
+        raise BadAnnotation(source.place(source.tree), name=kernel.name, problem=problem) from None
     dims: dict[str, int] = {}
     alone: set[str] = set()
     parameters: list[Parameter] = []

@@ -131,6 +131,13 @@ def plain_function(x: at.f32["N"], y: at.f32["N"]):
         y[i] = a_plain_function(x[i])
 
 
+@refused(UnknownFunction, r"no function max.*write at.maximum\(x, y\)")
+@at.kernel
+def python_function(x: at.f32["N"], y: at.f32["N"]):
+    for i in at.parallel(x.shape[0]):
+        y[i] = max(x[i], 0)
+
+
 @refused(WrongArguments, r"wrong arguments to at.where: 2 positional, expected 3.*at.where\(condition, x, y\)")
 @at.kernel
 def too_few_arguments(x: at.f32["N"], y: at.f32["N"]):
@@ -466,6 +473,20 @@ def too_many_positions(x: at.f32["M", "N"], y: at.f32["M"]):
         y[i] = x[i, :]
 
 
+@refused(TooManyPositions, "the value has 1 positions where the target of init= has 0")
+@at.kernel
+def wide_init(x: at.f32["M", "N"], y: at.f32["M"]):
+    for i in at.parallel(x.shape[0]):
+        y[i] = at.sum(x[i, :], init=x[i, :])
+
+
+@refused(MismatchedExtents, "mismatched extents: N does not fit 1 at position 0")
+@at.kernel
+def store_along_one(x: at.f32["M", "N"], y: at.f32["M", 1]):
+    for i in at.parallel(x.shape[0]):
+        y[i, :] = x[i, :]
+
+
 @refused(BadIndex, "a value of type f32 cannot index x")
 @at.kernel
 def float_index(x: at.f32["N"], y: at.f32["N"]):
@@ -589,6 +610,13 @@ def no_annotation(x, y: at.f32["N"]):
 @refused(BadAnnotation, "parameter 'x' has no usable annotation: <class 'float'> is no element type")
 @at.kernel
 def wrong_annotation(x: float, y: at.f32["N"]):
+    for i in at.parallel(y.shape[0]):
+        y[i] = x
+
+
+@refused(BadAnnotation, "its annotations cannot be read .name 'somewhere' is not defined")
+@at.kernel
+def text_annotation(x: "somewhere", y: at.f32["N"]):
     for i in at.parallel(y.shape[0]):
         y[i] = x
 

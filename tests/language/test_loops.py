@@ -324,6 +324,27 @@ def test_stores_that_may_meet_are_refused(kernel, name):
 
 
 @at.kernel
+def two_rows(x: at.f32["M", "N"], y: at.f32["M", "N"]):
+    for i in at.parallel(x.shape[0]):
+        y[i, :] = x[i, :]
+        at.store(y[i + 1, :], x[i, :], mask=i + 1 < x.shape[0])
+
+
+@at.kernel
+def crossed(x: at.f32["N", "N"], y: at.f32["N", "N"]):
+    for i in at.parallel(x.shape[0]):
+        y[i, :] = x[i, :]
+        y[:, i] = x[i, :]
+
+
+def test_two_stores_that_may_meet_are_refused():
+    for kernel in (two_rows, crossed):
+        text = r"two programs may store to one place of 'y': the stores of lines \d+ and \d+ may meet where i differs"
+        with pytest.raises(StoreRace, match=text):
+            at.trace(kernel)
+
+
+@at.kernel
 def neighbours(y: at.f32["N"]):
     for i in at.parallel(y.shape[0]):
         y[i] = y[i + 1]

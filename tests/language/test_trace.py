@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import autotune as at
+from autotune.errors import DependsOnBlocks
 from autotune.ir.parse import parse
 from autotune.ir.program import AxisKind, Carried, Const, Elementwise, For, Load, Reduce, Reindex, bind, statements
 from autotune.ir.text import canonical, print_program
@@ -214,6 +215,8 @@ def test_a_tile_used_twice_names_the_square_block():
     result = at.interpret(square_block, x, np.zeros(4, np.float32), blocks={tile: 2})["y"].values
     blocks = [x[:2, :2].sum(axis=1), x[2:, 2:].sum(axis=1)]
     assert np.array_equal(result, np.concatenate(blocks))
+    with pytest.raises(DependsOnBlocks, match="the result of kernel 'square_block' depends on block sizes: at block"):
+        at.interpret(square_block, x, np.zeros(4, np.float32))
 
 
 @at.kernel

@@ -8,10 +8,16 @@ from functools import cache
 from autotune.ir.types import DType, Op
 from autotune.realizations.builder import Builder, Vector
 from autotune.realizations.target import Target
-from autotune.realizations.vector_math import exponential
+from autotune.realizations.vector_math import error_function, exponential, hyperbolic, logarithm, trigonometric
 from autotune.realizations.vector_math.variant import Variant
 
-ALL_VARIANTS: tuple[Variant, ...] = exponential.VARIANTS
+ALL_VARIANTS: tuple[Variant, ...] = (
+    *exponential.VARIANTS,
+    *logarithm.VARIANTS,
+    *hyperbolic.VARIANTS,
+    *error_function.VARIANTS,
+    *trigonometric.VARIANTS,
+)
 """Every variant of every function, those expected to be fastest first within a function and type."""
 
 _BY_NAME = {(variant.op, variant.dtype, variant.name): variant for variant in ALL_VARIANTS}

@@ -9,6 +9,7 @@ from functools import partial
 
 from autotune.ir.types import DType, Op
 from autotune.realizations.builder import Builder, Compare, Vector
+from autotune.realizations.vector_math.pairs import Pair, fast_two_sum
 from autotune.realizations.vector_math.variant import Emit, Variant, horner, like
 
 
@@ -205,9 +206,12 @@ def _scalef_polynomial(base: _Base, x: Vector, b: Builder) -> Vector:
 def _scalef_table(base: _Base, steps: int, x: Vector, b: Builder) -> Vector:
     """2^(j/steps) from registers and a shorter polynomial, then the scaling instruction."""
     coefficients = base.tables[steps]
-    reduced = _reduce(base, _clamp(base, x, b, coefficients), b, steps)
+    return _from_table(base, steps, _reduce(base, _clamp(base, x, b, coefficients), b, steps), b)
+
+
+def _from_table(base: _Base, steps: int, reduced: _Reduced, b: Builder) -> Vector:
     power = b.table([2.0 ** (j / steps) for j in range(steps)], reduced.bits)
-    change = b.mul(reduced.r, horner(b, reduced.r, coefficients))
+    change = b.mul(reduced.r, horner(b, reduced.r, base.tables[steps]))
     return b.scalef(b.fma(power, change, power), reduced.n)
 
 
@@ -231,12 +235,19 @@ def _two_scales_polynomial(base: _Base, x: Vector, b: Builder) -> Vector:
         value = horner(b, reduced.r, (1.0, *base.polynomial))
     else:
         value = _compensated(base, near, reduced, b)
-    shifter = like(b, x, 1.5 * 2.0**base.mantissa_bits)
-    half_shifted = b.fma(reduced.n, like(b, x, 0.5), shifter)
-    rest_shifted = b.add(b.sub(reduced.n, b.sub(half_shifted, shifter)), shifter)
-    for shifted in (half_shifted, rest_shifted):
-        value = b.mul(value, power_of_two(base.integer, b.bitcast(shifted, base.integer), b))
-    return value
+    half, rest = _scales(base, reduced.n, b)
+    return b.mul(b.mul(value, half), rest)
+
+
+def _scales(base: _Base, n: Vector, b: Builder) -> tuple[Vector, Vector]:
+    """Two normal powers of two whose product is 2^n."""
+    shifter = like(b, n, 1.5 * 2.0**base.mantissa_bits)
+    half = b.fma(n, like(b, n, 0.5), shifter)
+    rest = b.add(b.sub(n, b.sub(half, shifter)), shifter)
+    return (
+        power_of_two(base.integer, b.bitcast(half, base.integer), b),
+        power_of_two(base.integer, b.bitcast(rest, base.integer), b),
+    )
 
 
 def _compensated(base: _Base, x: Vector, reduced: _Reduced, b: Builder) -> Vector:
@@ -295,6 +306,40 @@ def expm1_of(x: Vector, b: Builder) -> Vector:
     change = b.mul(reduced.r, horner(b, reduced.r, base.polynomial))
     scale = power_of_two(base.integer, reduced.bits, b)
     return b.fma(scale, change, b.sub(scale, like(b, x, 1.0)))
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """e^x = scale·(1 + change), and scale = half_scale·rest_scale where scale itself may be subnormal or zero."""
+
+    scale: Vector
+    half_scale: Vector
+    rest_scale: Vector
+    change: Pair
+
+
+def exp_pair(x: Vector, b: Builder) -> Power:
+    """e^x of doubles to some 58 digits; NaN stays."""
+    near = _clamp_near(EXP_F64, x, b)
+    reduced = _reduce(EXP_F64, near, b)
+    rough = b.sub(near, b.mul(reduced.n, like(b, x, EXP_F64.step_high)))
+    rest = b.mul(reduced.n, like(b, x, EXP_F64.step_low))
+    high = b.sub(rough, rest)
+    low = b.sub(b.sub(rough, high), rest)
+    square = b.mul(high, high)
+    change = fast_two_sum(high, b.fma(square, horner(b, high, EXP_F64.polynomial[1:]), low), b)
+    half, other = _scales(EXP_F64, reduced.n, b)
+    return Power(b.mul(half, other), half, other, change)
+
+
+def exp_near(x: Vector, b: Builder) -> Vector:
+    """e^x for x so small that 2^n is normal, without care for more; NaN stays."""
+    base = EXP_F32 if x.dtype is DType.F32 else EXP_F64
+    steps = (32 if x.dtype is DType.F32 else 16) if b.target.has_table_permute and b.target.has_scalef else 1
+    reduced = _reduce(base, x, b, steps)
+    if steps == 1:
+        return b.mul(horner(b, reduced.r, (1.0, *base.polynomial)), power_of_two(base.integer, reduced.bits, b))
+    return _from_table(base, steps, reduced, b)
 
 
 def exp_of(x: Vector, b: Builder) -> Vector:

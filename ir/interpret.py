@@ -16,11 +16,9 @@ from autotune.ir.bounds import (
     INTEGER_TYPES,
     Approx,
     Array,
-    argmax,
     cast,
     elementwise,
     exact,
-    reduce,
     round_to,
     select,
 )
@@ -48,6 +46,7 @@ from autotune.ir.program import (
     Tensor,
     statements,
 )
+from autotune.ir.reductions import argmax, reduce
 from autotune.ir.types import DType, ReduceOp
 
 # Values are evaluated for so many programs at once that the largest one takes about this much: a few times L2.

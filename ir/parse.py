@@ -4,8 +4,6 @@ Must not know whether a program makes sense; `verify.py` does."""
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -37,7 +35,6 @@ from autotune.ir.program import (
     Indirect,
     Let,
     Load,
-    Number,
     Parameter,
     Program,
     Reduce,
@@ -51,11 +48,9 @@ from autotune.ir.program import (
     Value,
 )
 from autotune.ir.text import zero_of
+from autotune.ir.tokens import TextLine
 from autotune.ir.types import DType, MathPolicy, Op, ReduceOp
 
-_TOKEN = re.compile(
-    r'\s*(%\d+|"(?:[^"\\]|\\.)*"|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|[A-Za-z_]\w*|//|->|[-+*%().,:=@\[\]])', re.ASCII
-)
 _DTYPES = {dtype.value: dtype for dtype in DType}
 _KINDS = {kind.value: kind for kind in AxisKind}
 _OPS = {op.value: op for op in Op}
@@ -69,110 +64,14 @@ def parse(text: str) -> Program:
 
     Raises: UnreadableText with the line and what was expected there.
     """
-    return _Parser(lines=[_Line.of(k, line) for k, line in enumerate(text.splitlines(), 1) if line.strip()]).program()
-
-
-@dataclass(slots=True)
-class _Line:
-    """The tokens of one line and how many have been read."""
-
-    number: int
-    text: str
-    depth: int
-    tokens: list[str]
-    at: int = 0
-    head: str = ""
-
-    @staticmethod
-    def of(number: int, text: str) -> _Line:
-        indent, position = len(text) - len(text.lstrip(" ")), 0
-        line = _Line(number=number, text=text, depth=indent // 2, tokens=[])
-        while text[position:].strip():
-            match = _TOKEN.match(text, position)
-            if match is None:
-                raise UnreadableText(line=number, text=text[position:].strip(), expected="a word, number or sign")
-            line.tokens.append(match[1])
-            position = match.end()
-        return line
-
-    @property
-    def next(self) -> str:
-        return self.tokens[self.at] if self.at < len(self.tokens) else ""
-
-    def take(self) -> str:
-        token = self.next
-        self.at += 1
-        return token
-
-    def accept(self, token: str) -> bool:
-        if self.next != token:
-            return False
-        self.at += 1
-        return True
-
-    def expect(self, token: str) -> None:
-        if not self.accept(token):
-            raise self.unreadable(repr(token))
-
-    def unreadable(self, expected: str) -> UnreadableText:
-        return UnreadableText(line=self.number, text=" ".join(self.tokens[self.at :]), expected=expected)
-
-    def one_of(self, choices: Mapping[str, T], what: str) -> T:
-        if self.next not in choices:
-            raise self.unreadable(what)
-        return choices[self.take()]
-
-    def integer(self) -> int:
-        negative = self.accept("-")
-        if not self.next.isdigit():
-            raise self.unreadable("an integer")
-        return -int(self.take()) if negative else int(self.take())
-
-    def value_number(self) -> int:
-        if not re.fullmatch(r"%\d+", self.next):
-            raise self.unreadable("a value like %0")
-        return int(self.take()[1:])
-
-    def number_literal(self) -> Number:
-        negative = self.accept("-")
-        token = self.take()
-        if token in ("true", "false"):
-            return token == "true"
-        if token.isdigit():
-            return -int(token) if negative else int(token)
-        if token in ("inf", "nan") or token[:1].isdigit():
-            return -float(token) if negative else float(token)
-        self.at -= 1
-        raise self.unreadable("a number")
-
-    def source_line(self) -> int:
-        return self.integer() if self.accept("@") else 0
-
-    def end(self) -> None:
-        if self.next:
-            raise self.unreadable("the end of the line")
-
-    def declared(self) -> tuple[str, str]:
-        """A symbol and the name it stands for."""
-        symbol = self.take()
-        if not symbol.isidentifier():
-            self.at -= 1
-            raise self.unreadable("a name")
-        return symbol, json.loads(self.take()) if self.next.startswith('"') else symbol
-
-    def listed(self, item: Callable[[], T], opening: str, closing: str) -> tuple[T, ...]:
-        self.expect(opening)
-        items: list[T] = []
-        while not self.accept(closing):
-            if items:
-                self.expect(",")
-            items.append(item())
-        return tuple(items)
+    return _Parser(
+        lines=[TextLine.of(k, line) for k, line in enumerate(text.splitlines(), 1) if line.strip()]
+    ).program()
 
 
 @dataclass(slots=True)
 class _Parser:
-    lines: list[_Line]
+    lines: list[TextLine]
     at: int = 0
     dims: dict[str, int] = field(default_factory=dict)
     parameters: dict[str, int] = field(default_factory=dict)
@@ -205,7 +104,7 @@ class _Parser:
             body=body,
         )
 
-    def block(self, *heads: str) -> list[_Line]:
+    def block(self, *heads: str) -> list[TextLine]:
         """The next lines that start with one of these words; all but `tensor`, `scalar` past that word."""
         start = self.at
         while self.at < len(self.lines) and self.lines[self.at].next in heads:
@@ -215,14 +114,14 @@ class _Parser:
             line.head = line.take()
         return found
 
-    def missing(self, expected: str) -> _Line:
+    def missing(self, expected: str) -> TextLine:
         if self.at < len(self.lines):
             raise self.lines[self.at].unreadable(expected)
         raise UnreadableText(line=len(self.lines), text="the end of the text", expected=expected)
 
     # --- declarations ---------------------------------------------------------------------------------------------
 
-    def declarations(self, lines: list[_Line], symbols: dict[str, int]) -> list[str]:
+    def declarations(self, lines: list[TextLine], symbols: dict[str, int]) -> list[str]:
         names = []
         for number, line in enumerate(lines):
             symbol, name = line.declared()
@@ -230,7 +129,7 @@ class _Parser:
             names.append(name)
         return names
 
-    def parameter(self, line: _Line, name: str) -> Parameter:
+    def parameter(self, line: TextLine, name: str) -> Parameter:
         line.expect(":")
         dtype = line.one_of(_DTYPES, "an element type")
         if line.head == "scalar":
@@ -240,7 +139,7 @@ class _Parser:
         strides = line.listed(line.integer, "[", "]") if line.accept("strides") else None
         return _whole(line, Tensor(name=name, dtype=dtype, shape=shape, strides=strides))
 
-    def axis(self, number: int, line: _Line, name: str) -> Axis:
+    def axis(self, number: int, line: TextLine, name: str) -> Axis:
         line.expect(":")
         kind, extent = line.one_of(_KINDS, "a kind of axis"), self.affine(line)
         start = self.affine(line) if line.accept("start") else Affine()
@@ -257,7 +156,7 @@ class _Parser:
             found.append(self.statement(line))
         return tuple(found)
 
-    def statement(self, line: _Line) -> Statement:
+    def statement(self, line: TextLine) -> Statement:
         if line.next.startswith("%"):
             return self.let(line)
         if line.accept("store"):
@@ -266,14 +165,14 @@ class _Parser:
             return self.loop(line)
         raise line.unreadable("a value, 'store' or 'for'")
 
-    def let(self, line: _Line) -> Let:
+    def let(self, line: TextLine) -> Let:
         number = line.value_number()
         line.expect("=")
         value = self.value(line)
         dtype, axes = self.type(line)
         return _whole(line, Let(id=number, value=value, dtype=dtype, axes=axes, line=line.source_line()))
 
-    def store(self, line: _Line) -> Store:
+    def store(self, line: TextLine) -> Store:
         tensor, index = self.place(line)
         entries = tuple(i for i in index if isinstance(i, Affine))
         if len(entries) != len(index):
@@ -282,7 +181,7 @@ class _Parser:
         mask = line.value_number() if line.accept("mask") else None
         return _whole(line, Store(tensor=tensor, index=entries, value=value, mask=mask, line=line.source_line()))
 
-    def loop(self, line: _Line) -> For:
+    def loop(self, line: TextLine) -> For:
         axis = line.one_of(self.axes, "an axis")
         carries: list[Carry] = []
         while line.accept("carry") or (carries and line.accept(",") and line.accept("carry")):
@@ -294,21 +193,21 @@ class _Parser:
         source_line = _whole(line, line.source_line())
         return For(axis=axis, carries=tuple(carries), body=self.region(line.depth + 1), line=source_line)
 
-    def type(self, line: _Line) -> tuple[DType, tuple[int, ...]]:
+    def type(self, line: TextLine) -> tuple[DType, tuple[int, ...]]:
         line.expect(":")
         dtype = line.one_of(_DTYPES, "an element type")
         return dtype, line.listed(lambda: line.one_of(self.axes, "an axis"), "(", ")")
 
-    def place(self, line: _Line) -> tuple[int, tuple[Index, ...]]:
+    def place(self, line: TextLine) -> tuple[int, tuple[Index, ...]]:
         tensor = line.one_of(self.parameters, "a tensor")
         return tensor, line.listed(lambda: self.index(line), "[", "]")
 
-    def index(self, line: _Line) -> Index:
+    def index(self, line: TextLine) -> Index:
         return Indirect(value=line.value_number()) if line.next.startswith("%") else self.affine(line)
 
     # --- values ---------------------------------------------------------------------------------------------------
 
-    def value(self, line: _Line) -> Value:
+    def value(self, line: TextLine) -> Value:
         word = line.take()
         match word:
             case "const":
@@ -340,12 +239,12 @@ class _Parser:
                 line.at -= 1
                 raise line.unreadable("an operation")
 
-    def slot_axis(self, line: _Line) -> int:
+    def slot_axis(self, line: TextLine) -> int:
         axis = line.one_of(self.axes, "an axis")
         line.expect(".")
         return axis
 
-    def reduce(self, line: _Line) -> Reduce:
+    def reduce(self, line: TextLine) -> Reduce:
         op, body = line.one_of(_REDUCTIONS, "a reduction"), line.value_number()
         line.expect("over")
         axes: list[int] = []
@@ -355,26 +254,26 @@ class _Parser:
         ordered = line.accept("ordered")
         return Reduce(op=op, body=body, axes=tuple(axes), init=init, ordered=ordered, math=self.policy(line))
 
-    def policy(self, line: _Line) -> MathPolicy:
+    def policy(self, line: TextLine) -> MathPolicy:
         reassociate, contract = line.accept("reassociate"), line.accept("contract")
         max_ulp = float(line.number_literal()) if line.accept("max_ulp") else 0.0
         return MathPolicy(reassociate=reassociate, contract=contract, max_ulp=max_ulp)
 
     # --- index expressions ----------------------------------------------------------------------------------------
 
-    def affine(self, line: _Line) -> Affine:
+    def affine(self, line: TextLine) -> Affine:
         total = self.term(line, -1 if line.accept("-") else 1)
         while line.next in ("+", "-"):
             total = total + self.term(line, 1 if line.take() == "+" else -1)
         return total
 
-    def term(self, line: _Line, sign: int) -> Affine:
+    def term(self, line: TextLine, sign: int) -> Affine:
         if not line.next.isdigit():
             return self.atom(line).scaled(sign)
         number = sign * line.integer()
         return self.atom(line).scaled(number) if line.accept("*") else Affine(constant=number)
 
-    def atom(self, line: _Line) -> Affine:
+    def atom(self, line: TextLine) -> Affine:
         if line.accept("("):
             return self.pair(line)
         word = line.next
@@ -392,7 +291,7 @@ class _Parser:
         line.expect("stop")
         return atom(Stop(axis=axis))
 
-    def pair(self, line: _Line) -> Affine:
+    def pair(self, line: TextLine) -> Affine:
         """What stands in parentheses: two expressions and a sign, or one expression beside such a sign."""
         left = self.affine(line)
         if line.accept(")"):
@@ -410,7 +309,7 @@ class _Parser:
                 raise line.unreadable("'//', '%' or '*' between the two expressions in parentheses")
 
 
-def _whole(line: _Line, result: T) -> T:
+def _whole(line: TextLine, result: T) -> T:
     """`result`, once nothing is left on the line."""
     line.end()
     return result

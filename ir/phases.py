@@ -11,30 +11,28 @@ from typing import Any
 
 import networkx as nx
 
-from autotune.ir.affine import Affine, Coord
+from autotune.ir.access import Access, access
+from autotune.ir.dependence import coordinates
+from autotune.ir.ownership import is_invariant, phase_values
 from autotune.ir.program import (
     AxisKind,
     Carried,
     Carry,
-    Const,
     Elementwise,
     Final,
     For,
     Index,
-    IndexValue,
     Let,
     Load,
     Program,
     Reduce,
     Region,
-    Reindex,
-    ScalarArgument,
     Store,
     operands,
     statements,
 )
 from autotune.ir.serial import Json, to_json
-from autotune.ir.types import EXPENSIVE, DType, MathPolicy, Op, ReduceOp
+from autotune.ir.types import DType, MathPolicy, Op, ReduceOp
 
 
 class PhaseKind(Enum):
@@ -45,14 +43,6 @@ class PhaseKind(Enum):
     ELEMENTWISE = "elementwise"
     CARRY = "carry"
     STORE = "store"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
-    """How a phase walks a tensor: the stride in elements along each axis, None where it is no constant."""
-
-    tensor: int
-    strides: tuple[tuple[int, int | None], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,14 +198,14 @@ class _Split:
         self.loops = {s.axis: s for s in statements(self.program.body) if isinstance(s, For)}
 
     def graph(self) -> PhaseGraph:
-        own = self.phase_values()
+        own = phase_values(self.program)
         roots = list(self.roots(self.program.body, (), own))
         numbers = {self.key(root): number for number, root in enumerate(roots)}
         inside = [self.evaluated(root, own) for root in roots]
         owners: list[int | None] = [None] * len(self.lets)
         for number, members in enumerate(inside):
             for value in members:
-                if not self.is_invariant(value):
+                if not is_invariant(self.lets, value):
                     owners[value] = number
         for number, let in self.lets.items():
             if isinstance(let.value, Carried | Final):
@@ -224,68 +214,6 @@ class _Split:
         phases = tuple(self.phase(number, root, stores) for number, root in enumerate(roots))
         edges = self.edges(roots, inside, owners, phases)
         return PhaseGraph(phases=phases, edges=tuple(edges), owners=tuple(owners), inside=tuple(inside))
-
-    # --- which values are phases ----------------------------------------------------------------------------------
-
-    def phase_values(self) -> frozenset[int]:
-        """Values that are phases of their own, found from the last use back to the first."""
-        users: dict[int, set[object]] = {v: set() for v in self.lets}
-        for statement in statements(self.program.body):
-            match statement:
-                case Store(value=value, mask=mask):
-                    for v in (value,) if mask is None else (value, mask):
-                        users[v].add(("store", id(statement)))
-                case For(axis=axis, carries=carries):
-                    for slot, carry in enumerate(carries):
-                        users[carry.initial].add(("carry", axis, slot))
-                        users[carry.updated].add(("carry", axis, slot))
-        own = set()
-        for number in sorted(self.lets, reverse=True):
-            if self.is_phase(number, len(users[number])):
-                own.add(number)
-                users[number] = {("value", number)}
-            for operand in operands(self.lets[number].value):
-                users[operand] |= users[number]
-        return frozenset(own)
-
-    def is_phase(self, number: int, users: int) -> bool:
-        value = self.lets[number].value
-        match value:
-            case Load() | Reduce():
-                return True
-            case Elementwise(op=op):
-                expensive = op in EXPENSIVE and not self.is_uniform(number)
-                return expensive or (users > 1 and not self.is_invariant(number))
-            case Reindex():
-                return users > 1 and not self.is_invariant(number)
-            case Const() | ScalarArgument() | IndexValue() | Carried() | Final():
-                return False
-
-    def is_invariant(self, number: int) -> bool:
-        """Made of constants, arguments and index values by cheap operations alone: free to evaluate anywhere."""
-        value = self.lets[number].value
-        match value:
-            case Const() | ScalarArgument() | IndexValue():
-                return True
-            case Elementwise(op=op, args=args):
-                return (op not in EXPENSIVE or self.is_uniform(number)) and all(map(self.is_invariant, args))
-            case Reindex(value=inner):
-                return self.is_invariant(inner)
-            case _:
-                return False
-
-    def is_uniform(self, number: int) -> bool:
-        """Made of constants, arguments and dimensions alone, by whatever operations: one number for the whole call."""
-        value = self.lets[number].value
-        match value:
-            case Const() | ScalarArgument():
-                return True
-            case IndexValue(expression=expression):
-                return not expression.axes()
-            case Elementwise(args=args):
-                return all(map(self.is_uniform, args))
-            case _:
-                return False
 
     # --- phases ---------------------------------------------------------------------------------------------------
 
@@ -323,7 +251,9 @@ class _Split:
                     contribution=value.axes if isinstance(value, Reduce) else (),
                     region=root.region,
                     value=root.statement.id,
-                    access=self.access(value.tensor, value.index) if isinstance(value, Load) else None,
+                    access=access(self.program, self.lets, value.tensor, value.index)
+                    if isinstance(value, Load)
+                    else None,
                     math=value.math if isinstance(value, Elementwise | Reduce) else None,
                 )
             case Store(tensor=tensor, index=index):
@@ -331,10 +261,10 @@ class _Split:
                     number=number,
                     kind=PhaseKind.STORE,
                     dtype=self.program.tensor(tensor).dtype,
-                    axes=tuple(sorted(_coordinates(index))),
+                    axes=tuple(sorted(coordinates(index))),
                     region=root.region,
                     store=stores[id(root.statement)],
-                    access=self.access(tensor, index),
+                    access=self.walk(tensor, index),
                 )
             case For(axis=axis, carries=carries):
                 carry = carries[root.slot]
@@ -347,26 +277,8 @@ class _Split:
                     carry=(axis, root.slot),
                 )
 
-    def access(self, tensor: int, index: tuple[Index, ...]) -> Access:
-        """Strides along every axis of an access; None where they are not constant or not known yet."""
-        steps = _tensor_strides(self.program, tensor)
-        read = (self.lets[i.value].axes for i in index if not isinstance(i, Affine))
-        axes = sorted(_coordinates(index).union(*read))
-        return Access(tensor=tensor, strides=tuple((a, self.stride(a, index, steps)) for a in axes))
-
-    def stride(self, axis: int, index: tuple[Index, ...], steps: tuple[int | None, ...]) -> int | None:
-        total = 0
-        for entry, step in zip(index, steps, strict=True):
-            if isinstance(entry, Affine):
-                coefficient = entry.coefficient(axis)
-            else:
-                coefficient = None if axis in self.lets[entry.value].axes else 0
-            if coefficient == 0:
-                continue
-            if coefficient is None or step is None:
-                return None
-            total += coefficient * step
-        return total
+    def walk(self, tensor: int, index: tuple[Index, ...]) -> Access:
+        return access(self.program, self.lets, tensor, index)
 
     # --- what lies inside a phase, and the edges ------------------------------------------------------------------
 
@@ -406,7 +318,7 @@ class _Split:
                     source = owners[value]
                     if source is None or (source == target and not carried):
                         continue
-                    access = phases[source].access
+                    walk = phases[source].access
                     yield Edge(
                         source=source,
                         target=target,
@@ -414,7 +326,7 @@ class _Split:
                         uses=values.count(value),
                         bytes=self.size(value),
                         carried=carried,
-                        strides=access.strides if access and phases[source].kind is PhaseKind.LOAD else (),
+                        strides=walk.strides if walk and phases[source].kind is PhaseKind.LOAD else (),
                     )
 
     def reached(self, root: _Root, inside: tuple[int, ...]) -> Iterator[tuple[bool, list[int]]]:
@@ -460,25 +372,9 @@ def _kind(let: Let) -> PhaseKind:
             return PhaseKind.ELEMENTWISE
 
 
-def _coordinates(index: tuple[Index, ...]) -> set[int]:
-    return {a.axis for i in index if isinstance(i, Affine) for a in i.atoms() if isinstance(a, Coord)}
-
-
 def _extent(program: Program, axis: int) -> int | None:
     """Coordinates of an axis that one program sees, None where unknown."""
     this = program.axes[axis]
     if this.kind in (AxisKind.PROGRAM, AxisKind.RANGE):
         return 1
     return this.extent.constant if this.extent.is_constant else None
-
-
-def _tensor_strides(program: Program, number: int) -> tuple[int | None, ...]:
-    """Strides in elements of a tensor's dimensions, None while an extent is a symbol."""
-    tensor = program.tensor(number)
-    if tensor.strides is not None:
-        return tensor.strides
-    strides: list[int | None] = [1]
-    for extent in reversed(tensor.shape[1:]):
-        last = strides[-1]
-        strides.append(last * extent.constant if last is not None and extent.is_constant else None)
-    return tuple(reversed(strides[: len(tensor.shape)]))

@@ -8,17 +8,16 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from autotune.ir.affine import Affine, Coord, Dim, Start, Stop
+from autotune.ir.dependence import axes_needed, varying
+from autotune.ir.element_types import type_fault
 from autotune.ir.errors import InvalidProgram
 from autotune.ir.program import (
     AxisKind,
     Carried,
-    Const,
     Elementwise,
     Final,
     For,
-    Index,
     IndexValue,
-    Indirect,
     Let,
     Load,
     Program,
@@ -29,20 +28,14 @@ from autotune.ir.program import (
     ScalarArgument,
     Store,
     Tensor,
-    Value,
     operands,
     statements,
 )
 from autotune.ir.text import Item, program_lines
-from autotune.ir.types import COMPARISONS, TRANSCENDENTAL, DType, Op, ReduceOp
+from autotune.ir.types import TRANSCENDENTAL, DType, ReduceOp
 
 PARALLEL_KINDS = frozenset({AxisKind.PROGRAM, AxisKind.PROGRAM_TILE})
 LOOP_KINDS = frozenset({AxisKind.TILE, AxisKind.RANGE})
-LOGIC = frozenset({Op.AND, Op.OR, Op.XOR, Op.NOT})
-ANY_NUMBER = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.FLOORDIV, Op.MOD, Op.NEG, Op.ABS, Op.MINIMUM, Op.MAXIMUM})
-TWO_ARGUMENTS = COMPARISONS | frozenset(
-    {Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.FLOORDIV, Op.MOD, Op.MINIMUM, Op.MAXIMUM, Op.AND, Op.OR, Op.XOR}
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +163,7 @@ def check_axes_in_scope(program: Program) -> Iterator[Fault]:
     """A tile or range axis occurs only inside its own loop, also in the extents of other axes."""
     for statement, loops in _with_loops(program.body, ()):
         inside = {loop.axis for loop in loops}
-        for axis in sorted(_axes_needed(program, statement)):
+        for axis in sorted(axes_needed(program, statement)):
             if program.axes[axis].kind in LOOP_KINDS and axis not in inside:
                 yield Fault(item=statement, message=f"axis number {axis} is used outside its loop")
 
@@ -187,9 +180,9 @@ def check_axes(program: Program) -> Iterator[Fault]:
                 named = []
         if any(list(axes) != sorted(set(axes)) for axes in named):
             yield Fault(item=statement, message="axes do not ascend")
-    varying = _varying(program)
+    along = varying(program)
     for let in program.lets().values():
-        lacking = sorted(varying[let.id] - set(let.axes))
+        lacking = sorted(along[let.id] - set(let.axes))
         if lacking:
             yield Fault(item=let, message=f"the value varies along axis number {lacking[0]}, which it does not name")
 
@@ -236,7 +229,7 @@ def check_dtypes(program: Program) -> Iterator[Fault]:
         message = None
         match statement:
             case Let(value=value, dtype=dtype):
-                message = _type_fault(program, value, dtype, lets)
+                message = type_fault(program, value, dtype, lets)
             case Store(tensor=tensor, value=stored, mask=mask):
                 wanted = program.tensor(tensor).dtype
                 if lets[stored].dtype is not wanted:
@@ -279,13 +272,13 @@ def check_loop_carries(program: Program) -> Iterator[Fault]:
 
 def check_store_indices(program: Program) -> Iterator[Fault]:
     """A store names every axis its value varies along, and every parallel axis, so no two values share a place."""
-    varying = _varying(program)
+    along = varying(program)
     for statement in statements(program.body):
         if not isinstance(statement, Store):
             continue
         named = frozenset[int]().union(*(i.axes() for i in statement.index))
         values = [statement.value] if statement.mask is None else [statement.value, statement.mask]
-        needed = set().union(*(varying[v] for v in values)) | set(program.parallel)
+        needed = set().union(*(along[v] for v in values)) | set(program.parallel)
         for axis in sorted(needed - named):
             this = program.axes[axis]
             if this.kind is not AxisKind.RANGE and this.extent != Affine(constant=1):
@@ -425,118 +418,3 @@ def _unseen(item: Item, used: tuple[int, ...], visible: frozenset[int]) -> Itera
     for value in used:
         if value not in visible:
             yield Fault(item=item, message=f"%{value} is not defined here")
-
-
-def _axes_needed(program: Program, statement: Let | Store | For) -> set[int]:
-    """Axes whose coordinates or blocks a statement needs, extents of those axes included."""
-    found: set[int] = set()
-    match statement:
-        case Let(value=IndexValue(expression=expression)):
-            found |= expression.axes()
-        case Let(value=Load(index=index)) | Store(index=index):
-            found |= {a for i in index if isinstance(i, Affine) for a in i.axes()}
-        case Let(value=Reduce(axes=axes)):
-            found |= set(axes)
-        case For(axis=axis):
-            found |= program.axes[axis].extent.axes() | program.axes[axis].start.axes()
-    pending = list(found)
-    while pending:
-        for axis in program.axes[pending.pop()].extent.axes() - found:
-            found.add(axis)
-            pending.append(axis)
-    return found
-
-
-def _varying(program: Program) -> dict[int, frozenset[int]]:
-    """Axes along which each value's elements differ; block bounds do not count, they are one number a block."""
-    loops = {s.axis: s for s in statements(program.body) if isinstance(s, For)}
-    known: dict[int, frozenset[int]] = {}
-    for number, let in program.lets().items():
-        known[number] = _varying_of(let.value, known, loops)
-    return known
-
-
-def _varying_of(value: Value, known: dict[int, frozenset[int]], loops: dict[int, For]) -> frozenset[int]:
-    match value:
-        case Const() | ScalarArgument():
-            return frozenset()
-        case IndexValue(expression=expression):
-            return _coordinates((expression,))
-        case Load(index=index):
-            return _coordinates(index).union(*(known[i.value] for i in index if isinstance(i, Indirect)))
-        case Elementwise(args=args):
-            return frozenset[int]().union(*(known[a] for a in args))
-        case Reduce(body=body, axes=axes, init=init):
-            return (known[body] - set(axes)) | (known[init] if init is not None else frozenset())
-        case Reindex(value=inner, source=source, target=target):
-            return frozenset(target if a == source else a for a in known[inner])
-        case Carried(axis=axis, slot=slot) | Final(axis=axis, slot=slot):
-            return frozenset(loops[axis].carries[slot].axes)
-
-
-def _coordinates(index: tuple[Index, ...]) -> frozenset[int]:
-    return frozenset(a.axis for i in index if isinstance(i, Affine) for a in i.atoms() if isinstance(a, Coord))
-
-
-# --- element types ------------------------------------------------------------------------------------------------
-
-
-def _type_fault(program: Program, value: Value, dtype: DType, lets: dict[int, Let]) -> str | None:
-    """What is wrong with the element types of a value, None where nothing is."""
-    match value:
-        case Const(value=number):
-            return "a constant that is no bool" if (dtype is DType.BOOL) != isinstance(number, bool) else None
-        case ScalarArgument(parameter=parameter):
-            return _differs(dtype, program.parameters[parameter].dtype)
-        case IndexValue():
-            return _differs(dtype, DType.I64)
-        case Load(tensor=tensor, index=index):
-            if any(not lets[i.value].dtype.is_integer for i in index if isinstance(i, Indirect)):
-                return "an index read from memory is no integer"
-            return _differs(dtype, program.tensor(tensor).dtype)
-        case Elementwise(op=op, args=args):
-            return _elementwise_fault(op, [lets[a].dtype for a in args], dtype)
-        case Reduce(op=op, body=body, init=init):
-            return _reduction_fault(op, lets[body].dtype, None if init is None else lets[init].dtype, dtype)
-        case Reindex(value=inner):
-            return _differs(dtype, lets[inner].dtype)
-        case Carried() | Final():
-            return None  # check_loop_carries
-
-
-def _differs(found: DType, expected: DType) -> str | None:
-    return None if found is expected else f"type {found.value} where {expected.value} is due"
-
-
-def _elementwise_fault(op: Op, args: list[DType], result: DType) -> str | None:
-    count = 3 if op is Op.WHERE else 2 if op in TWO_ARGUMENTS else 1
-    if len(args) != count:
-        return f"{op.value} takes {count} arguments, found {len(args)}"
-    if op is Op.CAST:
-        return None
-    if op is Op.WHERE and args[0] is not DType.BOOL:
-        return "the condition of where is not of type bool_"
-    operand = args[-1]
-    if any(a is not operand for a in (args[1:] if op is Op.WHERE else args)):
-        return f"{op.value} of values of different types"
-    if op in COMPARISONS:
-        return _differs(result, DType.BOOL)
-    if result is not operand:
-        return _differs(result, operand)
-    if op in LOGIC:
-        return f"{op.value} of floating-point numbers" if operand.is_float else None
-    if op is Op.WHERE:
-        return None
-    if op in ANY_NUMBER:
-        return f"{op.value} of truth values" if operand is DType.BOOL else None
-    return None if operand.is_float else f"{op.value} of {operand.value}; it takes floating-point numbers"
-
-
-def _reduction_fault(op: ReduceOp, body: DType, init: DType | None, result: DType) -> str | None:
-    if op is ReduceOp.ARGMAX:
-        return _differs(result, DType.I64)
-    if op in (ReduceOp.ANY, ReduceOp.ALL) and body is not DType.BOOL:
-        return f"{op.value} of values that are not of type bool_"
-    if op not in (ReduceOp.ANY, ReduceOp.ALL) and body is DType.BOOL:
-        return f"{op.value} of truth values"
-    return _differs(body, result) or (None if init is None else _differs(init, result))

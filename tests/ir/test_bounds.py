@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autotune.ir.bounds import Approx, Array, argmax, cast, elementwise, exact, reduce, round_to
+from autotune.ir.bounds import Approx, Array, cast, elementwise, exact, round_to
+from autotune.ir.reductions import argmax, reduce
 from autotune.ir.types import STRICT, DType, MathPolicy, Op, ReduceOp
 
 F32 = DType.F32

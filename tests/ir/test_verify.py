@@ -86,9 +86,9 @@ BROKEN = [
     ("check_axes", "%0 = load x[i, k] : f32(i, k)", "%0 = load x[i, k] : f32(k, i)", "axes do not ascend"),
     (
         "check_axes",
-        "%0 = load x[i, k] : f32(i, k)",
-        "%0 = load x[i, k] : f32(i)",
-        "the value varies along axis number 1",
+        "%4 = add %1 %3 : f32(i)",
+        "%4 = add %1 %3 : f32()",
+        "the value varies along axis number 0",
     ),
     (
         "check_reindexes",

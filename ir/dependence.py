@@ -1,0 +1,76 @@
+"""Along which axes values vary, and which axes a statement needs.
+Must not judge whether a program is well formed."""
+
+from __future__ import annotations
+
+from autotune.ir.affine import Affine, Coord
+from autotune.ir.program import (
+    Carried,
+    Const,
+    Elementwise,
+    Final,
+    For,
+    Index,
+    IndexValue,
+    Indirect,
+    Let,
+    Load,
+    Program,
+    Reduce,
+    Reindex,
+    ScalarArgument,
+    Store,
+    Value,
+    statements,
+)
+
+
+def axes_needed(program: Program, statement: Let | Store | For) -> set[int]:
+    """Axes whose coordinates or blocks a statement needs, extents of those axes included."""
+    found: set[int] = set()
+    match statement:
+        case Let(value=IndexValue(expression=expression)):
+            found |= expression.axes()
+        case Let(value=Load(index=index)) | Store(index=index):
+            found |= {a for i in index if isinstance(i, Affine) for a in i.axes()}
+        case Let(value=Reduce(axes=axes)):
+            found |= set(axes)
+        case For(axis=axis):
+            found |= program.axes[axis].extent.axes() | program.axes[axis].start.axes()
+    pending = list(found)
+    while pending:
+        for axis in program.axes[pending.pop()].extent.axes() - found:
+            found.add(axis)
+            pending.append(axis)
+    return found
+
+
+def varying(program: Program) -> dict[int, frozenset[int]]:
+    """Axes along which each value's elements differ; block bounds do not count, they are one number a block."""
+    loops = {s.axis: s for s in statements(program.body) if isinstance(s, For)}
+    known: dict[int, frozenset[int]] = {}
+    for number, let in program.lets().items():
+        known[number] = _varying_of(let.value, known, loops)
+    return known
+
+
+def _varying_of(value: Value, known: dict[int, frozenset[int]], loops: dict[int, For]) -> frozenset[int]:
+    match value:
+        case Const() | ScalarArgument():
+            return frozenset()
+        case IndexValue(expression=expression):
+            return coordinates((expression,))
+        case Load(index=index):
+            return coordinates(index).union(*(known[i.value] for i in index if isinstance(i, Indirect)))
+        case Elementwise(args=args):
+            return frozenset[int]().union(*(known[a] for a in args))
+        case Reduce(body=body, axes=axes, init=init):
+            return (known[body] - set(axes)) | (known[init] if init is not None else frozenset())
+        case Reindex(value=inner, source=source, target=target):
+            return frozenset(target if a == source else a for a in known[inner])
+        case Carried(axis=axis, slot=slot) | Final(axis=axis, slot=slot):
+            return frozenset(loops[axis].carries[slot].axes)
+
+
+def coordinates(index: tuple[Index, ...]) -> frozenset[int]:
+    return frozenset(a.axis for i in index if isinstance(i, Affine) for a in i.atoms() if isinstance(a, Coord))

@@ -1,0 +1,99 @@
+"""Which values of a program are phases of their own, and which are free to evaluate anywhere.
+Must not know what phases are used for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from autotune.ir.program import (
+    Carried,
+    Const,
+    Elementwise,
+    Final,
+    For,
+    IndexValue,
+    Let,
+    Load,
+    Program,
+    Reduce,
+    Reindex,
+    ScalarArgument,
+    Store,
+    operands,
+    statements,
+)
+from autotune.ir.types import EXPENSIVE
+
+
+def phase_values(program: Program) -> frozenset[int]:
+    """Loads, reductions, and elementwise values that are expensive or that more than one phase uses.
+
+    Found from the last use back to the first: a value's users are phases, cheap values between them left out.
+    """
+    lets = program.lets()
+    users = _ends(program, lets)
+    own = set()
+    for number in sorted(lets, reverse=True):
+        if _is_phase(lets, number, len(users[number])):
+            own.add(number)
+            users[number] = {("value", number, 0)}
+        for operand in operands(lets[number].value):
+            users[operand] |= users[number]
+    return frozenset(own)
+
+
+def is_invariant(lets: Mapping[int, Let], number: int) -> bool:
+    """Made of constants, arguments and index values by cheap operations alone: free to evaluate anywhere."""
+    value = lets[number].value
+    match value:
+        case Const() | ScalarArgument() | IndexValue():
+            return True
+        case Elementwise(op=op, args=args):
+            return (op not in EXPENSIVE or is_uniform(lets, number)) and all(is_invariant(lets, a) for a in args)
+        case Reindex(value=inner):
+            return is_invariant(lets, inner)
+        case _:
+            return False
+
+
+def is_uniform(lets: Mapping[int, Let], number: int) -> bool:
+    """Made of constants, arguments and dimensions alone, by whatever operations: one number for the whole call."""
+    value = lets[number].value
+    match value:
+        case Const() | ScalarArgument():
+            return True
+        case IndexValue(expression=expression):
+            return not expression.axes()
+        case Elementwise(args=args):
+            return all(is_uniform(lets, a) for a in args)
+        case _:
+            return False
+
+
+def _is_phase(lets: Mapping[int, Let], number: int, users: int) -> bool:
+    value = lets[number].value
+    match value:
+        case Load() | Reduce():
+            return True
+        case Elementwise(op=op):
+            expensive = op in EXPENSIVE and not is_uniform(lets, number)
+            return expensive or (users > 1 and not is_invariant(lets, number))
+        case Reindex():
+            return users > 1 and not is_invariant(lets, number)
+        case Const() | ScalarArgument() | IndexValue() | Carried() | Final():
+            return False
+
+
+def _ends(program: Program, lets: Mapping[int, Let]) -> dict[int, set[tuple[str, int, int]]]:
+    """For every value the stores and carried variables that read it."""
+    users: dict[int, set[tuple[str, int, int]]] = {v: set() for v in lets}
+    for position, statement in enumerate(statements(program.body)):
+        match statement:
+            case Store(value=value, mask=mask):
+                for v in (value,) if mask is None else (value, mask):
+                    users[v].add(("store", position, 0))
+            case For(axis=axis, carries=carries):
+                for slot, carry in enumerate(carries):
+                    users[carry.initial].add(("carry", axis, slot))
+                    users[carry.updated].add(("carry", axis, slot))
+    return users

@@ -7,7 +7,14 @@ from typing import Annotated
 
 import typer
 
+from autotune.cli.best import best
+from autotune.cli.explain import explain
+from autotune.cli.graph import graph
+from autotune.cli.search import search
+from autotune.cli.show import show
+from autotune.cli.space import space
 from autotune.cli.targets import targets
+from autotune.cli.verify import verify
 
 app = typer.Typer(
     help="Finds, checks and remembers the fastest machine code for fused tensor kernels.",
@@ -20,9 +27,9 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from autotune import __version__
 
-        typer.echo(f"autotune {version('autotune-kernels')}")
+        typer.echo(f"autotune {__version__}")
         raise typer.Exit()
 
 
@@ -35,5 +42,5 @@ def _options(
     """Finds, checks and remembers the fastest machine code for fused tensor kernels."""
 
 
-for _verb in (targets,):
+for _verb in (search, best, show, explain, space, graph, verify, targets):
     app.command()(_verb)

@@ -49,8 +49,3 @@ class NoSuchCandidate(AutotuneError):
 class NoDrawing(AutotuneError):
     sentence = "--out draws the graph with matplotlib, which is not installed"
     remedy = "write pip install 'autotune-kernels[plot]', or leave --out away for the text form"
-
-
-class CannotRun(AutotuneError):
-    sentence = "{target} does not run on this machine, so nothing can be checked on it"
-    remedy = "write --target simd; `autotune targets` lists what runs here"

@@ -20,6 +20,14 @@ def time_text(ns: float | None) -> str:
     return f"{_three_digits(ns / scale)} {unit}"
 
 
+def interval_text(interval_ns: tuple[float, float] | None) -> str:
+    """Two times with a dash between; a dash alone for no interval.
+
+    Units: nanoseconds in.
+    """
+    return "-" if interval_ns is None else f"{time_text(interval_ns[0])} - {time_text(interval_ns[1])}"
+
+
 def seconds_text(seconds: float | None) -> str:
     """Tenths of a second below a minute, minutes and seconds above; a dash for no duration."""
     if seconds is None:

@@ -1,0 +1,137 @@
+"""What a search found: reference, winner, speed-up, where candidates ended, where the time went.
+Must not know how a search works, only its result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from autotune.report.screen import print_table, table
+from autotune.report.units import bytes_text, count_text, seconds_text, speedup_text, time_text
+from autotune.report.wording import stop_text
+from autotune.search.result import Ending, SearchResult, Timed
+
+_RULES_SHOWN = 5
+
+
+def print_results(console: Console, results: Sequence[SearchResult], *, verbose: bool) -> None:
+    """One block a workload, and an overview where there are several; `verbose` lists every rule and failure."""
+    for result in results:
+        _print_result(console, result, verbose=verbose)
+    if len(results) > 1:
+        print_table(console, _overview(results))
+
+
+def headline(result: SearchResult) -> str:
+    """The outcome in one sentence."""
+    match result.ending:
+        case Ending.IMPROVED:
+            tie = ", tied with another finalist" if result.tied else ""
+            return f"improved: {speedup_text(*_times(result))} over the reference candidate{tie}"
+        case Ending.REFERENCE_KEPT:
+            return "reference kept: nothing that was measured beats the reference candidate"
+        case Ending.NOTHING_LEGAL:
+            return "nothing legal: every candidate was refused"
+        case Ending.NOTHING_CORRECT:
+            return "nothing correct: no candidate agreed with the oracle"
+        case Ending.INTERRUPTED:
+            best = f"; best so far {speedup_text(*_times(result))} over the reference" if result.winner else ""
+            return f"interrupted{best}; the same command continues"
+
+
+def _print_result(console: Console, result: SearchResult, *, verbose: bool) -> None:
+    console.print()
+    console.print(f"{result.title} on simd:{result.target}", style="bold", soft_wrap=True)
+    console.print(headline(result), soft_wrap=True)
+    if result.winner or result.reference:
+        print_table(console, _candidates(result))
+    print_table(console, _states(result))
+    if result.refused:
+        print_table(console, _refused(result, verbose=verbose))
+    if result.failures:
+        print_table(console, _failures(result))
+    console.print(_effort(result), soft_wrap=True)
+
+
+def _candidates(result: SearchResult) -> Table:
+    made = table(
+        "", "candidate", "id", "time a call", "9 of 10 below", "predicted", "code", "workspace", numbers=_NUMBERS
+    )
+    rows = (("reference", result.reference), ("winner", result.winner), ("first by the model", result.model_first))
+    for name, timed in rows:
+        if timed is not None:
+            made.add_row(name, *_cells(timed))
+    return made
+
+
+_NUMBERS = ("time a call", "9 of 10 below", "predicted", "code", "workspace")
+
+
+def _cells(timed: Timed) -> tuple[str, ...]:
+    sizes = (timed.code_bytes, timed.workspace_bytes)
+    return (
+        timed.id,
+        time_text(timed.ns),
+        time_text(timed.upper_ns),
+        time_text(timed.predicted_ns),
+        *("-" if size is None else bytes_text(size) for size in sizes),
+    )
+
+
+def _states(result: SearchResult) -> Table:
+    made = table("", "candidates by state", "count", numbers=("count",))
+    for entry in result.counts:
+        made.add_row(entry.state.value, count_text(entry.count))
+    return made
+
+
+def _refused(result: SearchResult, *, verbose: bool) -> Table:
+    made = table("", "refused by rule", "count", "for example", numbers=("count",))
+    rules = sorted(result.refused, key=lambda rule: (-rule.count, rule.rule))
+    for rule in rules if verbose else rules[:_RULES_SHOWN]:
+        made.add_row(rule.rule, count_text(rule.count), rule.sentence)
+    if not verbose and len(rules) > _RULES_SHOWN:
+        rest = rules[_RULES_SHOWN:]
+        made.add_row(f"{len(rest)} more rules", count_text(sum(rule.count for rule in rest)), "shown with -v")
+    return made
+
+
+def _failures(result: SearchResult) -> Table:
+    made = table("", "failed", "cause", "count", "for example", "with", numbers=("count",))
+    for failure in result.failures:
+        made.add_row(failure.state.value, failure.cause, count_text(failure.count), failure.example, failure.sentence)
+    return made
+
+
+def _effort(result: SearchResult) -> str:
+    spent = result.seconds
+    earlier = f" ({count_text(result.restored)} in earlier runs)" if result.restored else ""
+    set_size = f"{count_text(result.candidates)} of {count_text(result.legal)} legal candidates ({result.join} join)"
+    return (
+        f"{count_text(result.trials)} trials{earlier} out of {set_size}; {stop_text(result.stopped_by)}.\n"
+        f"{seconds_text(spent.total)} in all: preparing {seconds_text(spent.preparing)}, compiling "
+        f"{seconds_text(spent.compiling)}, checking {seconds_text(spent.checking)}, measuring "
+        f"{seconds_text(spent.measuring)} (compiling overlaps the others)."
+    )
+
+
+def _overview(results: Sequence[SearchResult]) -> Table:
+    made = table("All workloads", "workload", "reference", "winner", "speed-up", "outcome", numbers=_OVERVIEW_NUMBERS)
+    for result in results:
+        before, after = _times(result)
+        made.add_row(
+            result.title, time_text(before), time_text(after), speedup_text(before, after), result.ending.value
+        )
+    return made
+
+
+_OVERVIEW_NUMBERS = ("reference", "winner", "speed-up")
+
+
+def _times(result: SearchResult) -> tuple[float | None, float | None]:
+    return (
+        None if result.reference is None else result.reference.ns,
+        None if result.winner is None else result.winner.ns,
+    )

@@ -20,6 +20,7 @@ from autotune.measure.worker import serve
 
 MESSAGE_BYTES = 1 << 16
 PR_SET_PDEATHSIG = 1
+BUILDERS = ("autotune.build",)
 
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from autotune.measure.server import main; main()"
 
@@ -36,8 +37,9 @@ class ForkServer:
     """
 
     def __init__(self, *preloaded: str) -> None:
+        """`preloaded` names the modules with the build functions of its sessions, the package's own if left out."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        arguments = [json.dumps(sys.path), str(theirs.fileno()), json.dumps(preloaded)]
+        arguments = [json.dumps(sys.path), str(theirs.fileno()), json.dumps(preloaded or BUILDERS)]
         threads = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         with theirs:
             self._process = subprocess.Popen(
@@ -51,12 +53,14 @@ class ForkServer:
         self._lock = threading.Lock()
         self._numbers = itertools.count()
 
-    def fork(self, role: str, core: int, connection: socket.socket, subject_descriptor: int) -> int:
+    def fork(self, role: str, core: int, connection: socket.socket, subject: int, output: int) -> int:
         """Start a worker that serves `connection`; its process number, which is also its process group.
+
+        `subject` and `output` are descriptors of what it works on and of the file that all it prints goes to.
 
         Raises: ServerLost.
         """
-        answer = self._request({"fork": role, "core": core}, [connection.fileno(), subject_descriptor])
+        answer = self._request({"fork": role, "core": core}, [connection.fileno(), subject, output])
         return int(answer["pid"])
 
     def reap(self, pid: int) -> tuple[int, int]:
@@ -103,7 +107,7 @@ def main() -> None:
         importlib.import_module(module)
     children: set[int] = set()
     while True:
-        data, descriptors, _, _ = socket.recv_fds(control, MESSAGE_BYTES, 2)
+        data, descriptors, _, _ = socket.recv_fds(control, MESSAGE_BYTES, 3)
         if not data:
             break
         match json.loads(data):
@@ -126,11 +130,13 @@ def main() -> None:
             os.killpg(pid, signal.SIGKILL)
 
 
-def _become_worker(role: str, core: int, connection: int, subject: int) -> None:
+def _become_worker(role: str, core: int, connection: int, subject: int, output: int) -> None:
     """Never returns: the forked process leads its own group, dies with the server, and stays on its core."""
     status = 1
     try:
         os.setsid()
+        os.dup2(output, sys.stdout.fileno())
+        os.dup2(output, sys.stderr.fileno())
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         os.sched_setaffinity(0, {core})
         serve(role, core, connection, subject)

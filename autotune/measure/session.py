@@ -4,15 +4,11 @@ Must not know which candidate comes next or where outcomes are kept."""
 from __future__ import annotations
 
 import os
-import signal
-import socket
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from autotune.ir.program import Program
@@ -20,17 +16,16 @@ from autotune.measure.buffers import SharedObject, plan_layout
 from autotune.measure.cases import Case, envelopes
 from autotune.measure.environment import Environment, observe
 from autotune.measure.gate import Passed
+from autotune.measure.process import Cores, Expired, Worker
+from autotune.measure.process import WorkerFailure as WorkerFailure
 from autotune.measure.protocol import (
     BuildRequest,
-    Done,
     GateRequest,
-    Hello,
     Kernel,
     RaceRequest,
     Raised,
     Request,
     RoundsRequest,
-    Stage,
     Subject,
     TimeRequest,
 )
@@ -53,137 +48,15 @@ from autotune.measure.worker import COMPILE_STAGE, Role
 from autotune.realizations.target import Target
 
 COMPILE_SECONDS = 20.0
-START_SECONDS = 60.0
 MOST_CALL_SECONDS = 10.0
 LEAST_CALL_SECONDS = 2.0
 CALL_OVER_BEST = 100.0
 MEMORY_BYTES = 2 << 30
-CANDIDATES_A_WORKER = 64
 SHOOTOUT_PROCESSES = 2
 SHOOTOUT_ROUNDS = 10
 FINAL_KERNELS = 2
 
 Result = TypeVar("Result")
-
-
-class WorkerFailure(RuntimeError):
-    """A worker's own code failed, not a candidate's; its message and trace."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expired:
-    """The deadline of `stage` passed."""
-
-    stage: str
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cores:
-    """Where workers run: one core measures, another compiles if there is another."""
-
-    measure: int
-    compile: int
-
-    @staticmethod
-    def choose() -> Cores:
-        """The last two cores this process may use."""
-        available = sorted(os.sched_getaffinity(0))
-        return Cores(measure=available[-1], compile=available[-2] if len(available) > 1 else available[-1])
-
-
-class Worker:
-    """A worker process that is started when needed and again after it died, was killed or served its time."""
-
-    def __init__(self, server: ForkServer, role: Role, core: int, subject: SharedObject) -> None:
-        self._server, self._role, self._core, self._subject = server, role, core, subject
-        self._channel: Connection | None = None
-        self._pid = 0
-        self._served = 0
-        self.hello: Hello | None = None
-
-    def start(self) -> None:
-        """Have a process ready; nothing if there is one.
-
-        Raises: WorkerFailure where it does not come up.
-        """
-        if self._channel is not None:
-            return
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._pid = self._server.fork(self._role.value, self._core, theirs, self._subject.descriptor)
-        self._channel, self._served = Connection(ours.detach()), 0
-        answer = self._await("start", START_SECONDS)
-        if not isinstance(answer, Hello):
-            raise WorkerFailure(f"a {self._role.value} worker did not start: {answer}")
-        self.hello = answer
-
-    def ask(self, request: Request, stage: str, seconds: float) -> Any:
-        """The worker's answer: what it returned, Raised, or Crash or Expired after its end.
-
-        Interrupted by an exception, Ctrl-C included, it kills the worker, whose answer would be out of step.
-        """
-        if self._served >= CANDIDATES_A_WORKER:
-            self.stop()
-        try:
-            self.start()
-            self._served += 1
-            assert self._channel is not None
-            with suppress(BrokenPipeError, ConnectionResetError):
-                self._channel.send(request)
-            return self._await(stage, seconds)
-        except BaseException:
-            self.stop()
-            raise
-
-    def stop(self) -> None:
-        """Kill the process and everything it started."""
-        if self._channel is not None:
-            self._end()
-
-    def _await(self, stage: str, seconds: float) -> Any:
-        assert self._channel is not None
-        deadline = time.monotonic() + seconds
-        while True:
-            if not self._channel.poll(max(0.0, deadline - time.monotonic())):
-                self._end()
-                return Expired(stage=stage, seconds=seconds)
-            try:
-                message = self._channel.recv()
-            except (EOFError, ConnectionResetError):
-                status, peak_bytes = self._end()
-                return Crash(signal=_cause(status), stage=stage, peak_bytes=peak_bytes)
-            match message:
-                case Stage():
-                    stage, seconds = message.text, message.seconds
-                    deadline = time.monotonic() + seconds
-                case Done(value=value):
-                    return value
-                case Raised() | Hello():
-                    return message
-
-    def interrupt(self) -> None:
-        """Make an `ask` of another thread return by killing the process it waits for."""
-        with suppress(ProcessLookupError):
-            if self._pid:
-                os.kill(self._pid, signal.SIGKILL)
-
-    def _end(self) -> tuple[int, int]:
-        """Kill the process and its group; wait status and peak resident bytes. A dying process keeps its status."""
-        assert self._channel is not None
-        for kill in (os.killpg, os.kill):
-            with suppress(ProcessLookupError):
-                kill(self._pid, signal.SIGKILL)
-        self._channel.close()
-        self._channel = None
-        pid, self._pid = self._pid, 0
-        return self._server.reap(pid)
-
-
-def _cause(status: int) -> str:
-    if os.WIFSIGNALED(status):
-        return signal.Signals(os.WTERMSIG(status)).name
-    return f"exit {os.waitstatus_to_exitcode(status)}"
 
 
 class Session:

@@ -115,12 +115,16 @@ class CompileTimeout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crash:
-    """The worker process died of `signal` (or "exit N") while it was at `stage`; its peak resident memory beside."""
+    """The worker process died of `signal` (or "exit N") while it was at `stage`; its peak resident memory beside.
+
+    `text` is the end of what it had written to its error stream: LLVM says there why it aborts.
+    """
 
     state: ClassVar[State] = State.CRASH
     signal: str
     stage: str
     peak_bytes: int
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,10 @@ import pytest
 from autotune.ir.program import Program
 from autotune.jit import host_target
 from autotune.measure.cases import make_cases
+from autotune.measure.gate import Passed
+from autotune.measure.process import CANDIDATES_A_WORKER
 from autotune.measure.server import ForkServer
-from autotune.measure.session import CANDIDATES_A_WORKER, Session
+from autotune.measure.session import Session
 from autotune.measure.states import (
     CompileError,
     CompileTimeout,
@@ -134,6 +136,21 @@ def test_a_dying_compiler_is_a_crash_while_compiling(session: Session, candidate
     found = session.compile(candidate).result()
     assert isinstance(found, Crash)
     assert (found.signal, found.stage) == (signal, "compile")
+
+
+def test_a_crash_keeps_what_the_compiler_said_and_the_terminal_stays_clean(
+    session: Session, capfd: pytest.CaptureFixture[str]
+) -> None:
+    found = session.compile("compiler aborts").result()
+    assert isinstance(found, Crash) and found.text.startswith("LLVM ERROR")
+    assert capfd.readouterr().err == ""
+
+
+def test_a_worker_that_died_between_two_requests_is_not_held_against_the_next_kernel(session: Session) -> None:
+    kernel = session.compile("right").result()
+    session.gate(kernel)
+    session._measurer.interrupt()
+    assert isinstance(session.gate(kernel), Passed)
 
 
 def test_a_hanging_compiler_times_out(server: ForkServer, program: Program) -> None:

@@ -8,6 +8,7 @@ from autotune.measure.race import Standing
 from autotune.measure.states import Measured
 from autotune.search.loop import Loop
 from autotune.search.notebook import Finished, Notebook
+from autotune.search.space import SearchSet
 from autotune.store.records import Rigor
 
 FINALISTS = 8
@@ -47,12 +48,16 @@ def _finalists(loop: Loop, model_first: str) -> dict[str, Kernel]:
     return {id: kernel for id, kernel in kernels.items() if kernel is not None}
 
 
+def every_candidate_ended(space: SearchSet, book: Notebook) -> bool:
+    """Whether no candidate of the set is left to measure."""
+    if len(book.ledger) < len(space.candidates):  # spares the ids of a large set
+        return False
+    return all(book.ledger.end_of(candidate.id) is not None for candidate in space.candidates)
+
+
 def _winner_rigor(loop: Loop) -> Rigor:
-    space, ledger = loop.space, loop.book.ledger
-    if len(space.candidates) < space.legal_count or len(ledger) < len(space.candidates):
-        return Rigor.SHOOT_OUT
-    every = all(ledger.end_of(candidate.id) is not None for candidate in space.candidates)
-    return Rigor.EXHAUSTIVE if every else Rigor.SHOOT_OUT
+    whole = len(loop.space.candidates) >= loop.space.legal_count
+    return Rigor.EXHAUSTIVE if whole and every_candidate_ended(loop.space, loop.book) else Rigor.SHOOT_OUT
 
 
 def _write(book: Notebook, id: str, kernel: Kernel, standing: Standing, rigor: Rigor | None) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from autotune.ir.serial import to_json
 from autotune.search.encode import encode
-from autotune.search.finals import run_finals
+from autotune.search.finals import every_candidate_ended, run_finals
 from autotune.search.loop import Loop, Session, Stopwatch
 from autotune.search.notebook import Notebook
 from autotune.search.progress import OnEvent, Phase, PhaseStarted, SearchStopped
@@ -80,11 +80,10 @@ def remembered(
 
 def _rule_that_held(space: SearchSet, book: Notebook, limits: Limits) -> StopRule | None:
     """What ended the search that the store remembers: the budget, where no other rule holds."""
-    ended = sum(book.ledger.end_of(candidate.id) is not None for candidate in space.candidates)
     progress = Progress(
         elapsed_s=math.inf,
         trials=len(book.ledger),
-        remaining=len(space.candidates) - ended,
+        remaining=0 if every_candidate_ended(space, book) else 1,
         since_promotion=book.track.since_promotion,
         seconds_per_trial=math.inf,
     )

@@ -176,6 +176,14 @@ def test_small_sets_are_measured_whole(small: Workplace, simulated: Session) -> 
     assert small.policy().rigor is Rigor.SHOOT_OUT  # 100 legal candidates are outside the set
 
 
+def test_the_winner_over_every_legal_candidate_is_exhaustive(small: Workplace, simulated: Session) -> None:
+    small.space = replace(small.space, legal_count=len(small.ids))
+    small.search(simulated(small.times_ns))
+    assert small.policy().rigor is Rigor.EXHAUSTIVE
+    again = small.search(simulated(small.times_ns))
+    assert again.stopped_by == AllMeasured(count=len(small.ids))
+
+
 def test_a_search_without_promotions_stops_by_itself(place: Workplace, simulated: Session) -> None:
     times = dict.fromkeys(place.times_ns, 1000.0) | {place.ids[0]: 500.0}
     result = place.search(simulated(times), patience=12)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autotune.ir import interpret as interpreter
+from autotune.ir import chunks
 from autotune.ir.affine import Start, Stop, atom, coord
 from autotune.ir.bounds import Array
 from autotune.ir.errors import ArgumentMismatch, MissingArgument, StoreOutside, UnboundProgram, UndefinedIndex
@@ -203,7 +203,7 @@ def test_an_index_that_divides_by_zero_is_refused() -> None:
 def test_chunks_of_programs_give_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
     x, angle = numbers(3, 5, 8), numbers(5, 4, seed=1)
     whole = run(programs.rope(), {"x": x, "angle": angle}, H=3, T=5, D=8)
-    monkeypatch.setattr(interpreter, "CHUNK_BYTES", 8 * 8)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 8 * 8)
     parts = run(programs.rope(), {"x": x, "angle": angle}, H=3, T=5, D=8)
     assert (whole["y"].values == parts["y"].values).all()
     assert (whole["y"].bound == parts["y"].bound).all()

@@ -3,6 +3,7 @@ Must not know how a program is realized; the slow and plain evaluation here is w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -44,8 +45,8 @@ from autotune.ir.program import (
     Store,
     Tensor,
 )
-from autotune.ir.reductions import argmax, reduce
-from autotune.ir.types import DType, ReduceOp
+from autotune.ir.reductions import argmax, reduce, started_from
+from autotune.ir.types import DType, Op, ReduceOp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -122,6 +123,7 @@ class _Run:
     finals: dict[tuple[int, int], Term] = field(default_factory=dict)
     frames: dict[int, _Frame] = field(default_factory=dict)
     active: list[Grid] = field(default_factory=list)
+    open_sums: dict[int, int] = field(default_factory=dict)  # reassociating sums: how many terms each has
 
     def region(self, region: Region) -> None:
         for statement in region:
@@ -151,8 +153,14 @@ class _Run:
                 terms = [self.values[a] for a in args]
                 axes = union(*(t.axes for t in terms))
                 numbers = [spread(t, axes) for t in terms]
-                return Term(axes=axes, number=elementwise(op, numbers, self.dtypes[args[-1]], let.dtype, policy))
-            case Reduce():
+                number = elementwise(op, numbers, self.dtypes[args[-1]], let.dtype, policy)
+                for arg, other in zip(args, reversed(numbers), strict=True):
+                    if op is Op.ADD and arg in self.open_sums:
+                        number = started_from(other, self.open_sums[arg], number, let.dtype)
+                return Term(axes=axes, number=number)
+            case Reduce(op=reduce_op, axes=axes, math=policy):
+                if reduce_op is ReduceOp.SUM and policy.reassociate and let.dtype.is_float:
+                    self.open_sums[let.id] = math.prod(self.frame(a).coordinates.array.size for a in axes)
                 return self.reduce(let.value, let.dtype)
             case Reindex(value=value, source=source, target=target):
                 return rename(self.values[value], source, target)

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from autotune.ir.bounds import INTEGER_TYPES, LARGEST, Approx, Array, roundoff, settle
+from autotune.ir.bounds import INTEGER_TYPES, LARGEST, SMALLEST_NORMAL, Approx, Array, roundoff, settle
 from autotune.ir.types import DType, ReduceOp
 
 
@@ -62,6 +62,18 @@ def argmax(body: Approx, dim: int, coordinates: Array, valid: Array | None) -> A
     return Approx(value=np.squeeze(chosen, axis=dim).astype(np.int64), bound=spread.astype(np.float64))
 
 
+def started_from(start: Approx, terms: int, total: Approx, dtype: DType) -> Approx:
+    """`total` = start + a sum of `terms` terms, where a kernel may also have started the sum's accumulators there."""
+    bound = total.bound + gamma(terms, dtype) * (np.abs(start.value) + start.bound)
+    return settle(total.value, bound, dtype, (total.bound,))
+
+
+def gamma(steps: int, dtype: DType) -> float:
+    """Relative error of `steps` roundings, one after another."""
+    error = steps * roundoff(dtype)
+    return error / (1.0 - error) if error < 1.0 else math.inf
+
+
 def identity(op: ReduceOp, dtype: DType) -> float | int | bool:
     """The neutral element of a reduction: what a reduction over nothing gives."""
     info = np.iinfo(INTEGER_TYPES[dtype]) if dtype.is_integer else None
@@ -104,12 +116,23 @@ def _accumulate(
         error = np.maximum(sizes - np.abs(result), 0.0)
     if not dtype.is_float:
         return Approx(value=np.asarray(result), bound=error if bound.any() else np.zeros(np.shape(result)))
-    steps = max(terms - 1, 0) * roundoff(dtype)
-    gamma = steps / (1.0 - steps) if steps < 1.0 else np.inf
-    total = np.where(sizes > 0, error + gamma * sizes, error)
-    risky = np.isfinite(sizes) & (sizes > LARGEST[dtype]) & (np.abs(result) <= LARGEST[dtype])
+    total = np.where(sizes > 0, error + gamma(max(terms - 1, 0), dtype) * sizes, error)
+    largest_part = sizes
+    if op is ReduceOp.PROD:
+        largest_part, lost = _partial_products(value, bound, dims, dtype)
+        total = total + lost
+    risky = (largest_part > LARGEST[dtype]) & (np.abs(result) <= LARGEST[dtype])  # some orders overflow on the way
     unknown = np.where(np.isinf(bound).any(axis=dims), np.inf, 0.0)
     return settle(np.asarray(result), np.where(risky, np.inf, total), dtype, (unknown,))
+
+
+def _partial_products(value: Array, bound: Array, dims: tuple[int, ...], dtype: DType) -> tuple[Array, Array]:
+    """The largest product of some of the factors, and what an order that underflows on the way may lose."""
+    size = np.abs(value)
+    growing = np.multiply.reduce(np.maximum(size + bound, 1.0), axis=dims)
+    shrinking = np.multiply.reduce(np.where(size > 0, np.minimum(size, 1.0), 1.0), axis=dims)
+    tiny = SMALLEST_NORMAL[dtype]
+    return growing, np.where(shrinking < tiny, tiny * growing, 0.0)
 
 
 def _quantify(op: ReduceOp, value: Array, bound: Array, dims: tuple[int, ...], init: Approx | None) -> Approx:

@@ -130,6 +130,14 @@ def test_products_in_any_order(values: list[float]) -> None:
     assert_inside(np.asarray(np.cumprod(a[::-1], dtype=np.float32)[-1]), expected)
 
 
+def test_products_that_underflow_or_overflow_on_the_way() -> None:
+    a, x = wide([1e-30, 1e-15, 1e30, 1e15, 1e-20])
+    expected = reduce(ReduceOp.PROD, x, (0,), F32, None, None)
+    with np.errstate(all="ignore"):
+        for order in ([0, 1, 2, 3, 4], [2, 0, 3, 1, 4], [4, 0, 1, 3, 2]):
+            assert_inside(np.asarray(np.cumprod(a[order], dtype=np.float32)[-1]), expected)
+
+
 def test_a_sum_that_only_some_orders_overflow_is_unknown() -> None:
     big = 3e38
     expected = reduce(ReduceOp.SUM, exact(np.array([big, big, -big])), (0,), F32, None, None)

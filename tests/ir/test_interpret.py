@@ -219,3 +219,16 @@ def test_arguments_are_checked() -> None:
         interpret(program, {"x": numbers(3, 2)})
     with pytest.raises(ArgumentMismatch, match="expected elements of type f32, found float64"):
         interpret(program, {"x": np.zeros((2, 3))})
+
+
+def test_a_sum_may_be_accumulated_onto_what_it_is_added_to() -> None:
+    b = Builder("onto", "M", "N")
+    x, bias, y = b.tensor("x", F32, "M", "N"), b.tensor("bias", F32, "M"), b.tensor("y", F32, "M")
+    row, n = b.program_axis("M"), b.full("N")
+    total = b.reduce(ReduceOp.SUM, b.load(x, coord(row), coord(n)), n)
+    b.store(y, b.op(Op.ADD, b.load(bias, coord(row)), total), coord(row))
+    x_values, start = np.full((1, 1000), 0.01, dtype=np.float32), np.full(1, 1e5, dtype=np.float32)
+    onto = np.cumsum(np.append(start, x_values[0]), dtype=np.float32)[-1:]
+    result = run(b.build(), {"x": x_values, "bias": start}, M=1, N=1000)
+    assert abs(float(onto[0]) - float(result["y"].values[0])) > 1.0
+    assert_matches(result, y=onto)

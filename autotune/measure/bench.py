@@ -17,6 +17,7 @@ from autotune.measure.buffers import (
     MEMORY_TYPES,
     NAN_POISON,
     Arena,
+    ArgumentBlock,
     Array,
     Bytes,
     Edge,
@@ -51,6 +52,7 @@ class Bench:
         self.subject = subject
         self.arena = Arena(subject.layout)
         self.workspace = Workspace()
+        self._arguments = ArgumentBlock()
         program = subject.program
         self.outputs = frozenset(program.stored_tensors())
         self.updated = self.outputs & frozenset(program.loaded_tensors())
@@ -85,7 +87,7 @@ class Bench:
         """A call on the arena with a poisoned workspace."""
         workspace = self.workspace.prepare(kernel.kernel.workspace_bytes, poison)
         addresses = {s.parameter: self.arena.address(s) for s in self.subject.layout.slots}
-        return self._call(kernel, workspace, [addresses], case)
+        return self._calls([kernel], workspace, [addresses], case)[0]
 
     def fenced_slots(self, edge: Edge) -> dict[int, FencedBuffer]:
         """Memory of every tensor flush with a page that faults; made once, then reused."""
@@ -100,7 +102,8 @@ class Bench:
         fences = self.fenced_slots(edge)
         for slot in self.subject.layout.slots:
             fill_slot(fences[slot.parameter].raw, slot, case, NAN_POISON)
-        return self._call(kernel, workspace.address, [{n: f.address for n, f in fences.items()}], case)
+        addresses = {number: fence.address for number, fence in fences.items()}
+        return self._calls([kernel], workspace.address, [addresses], case)[0]
 
     # --- timed calls ----------------------------------------------------------------------------------------------
 
@@ -114,7 +117,7 @@ class Bench:
         workspace = self.workspace.prepare(max(k.kernel.workspace_bytes for k in kernels), NAN_POISON)
         shared = {s.parameter: self.arena.address(s) for s in self.subject.layout.slots}
         rotated = [shared | {s.parameter: c.address(s) for s in c.layout.slots} for c in self._copies] or [shared]
-        return [self._call(k, workspace, rotated, self.subject.cases[0]) for k in kernels]
+        return self._calls(kernels, workspace, rotated, self.subject.cases[0])
 
     @property
     def needs_refill(self) -> bool:
@@ -131,17 +134,21 @@ class Bench:
         copies = sum(c.layout.data_bytes for c in self._copies)
         return self.subject.layout.data_bytes + copies + kernel.workspace_bytes
 
-    def _call(self, kernel: Loaded, workspace: int, addresses: list[dict[int, int]], case: Case) -> Call:
-        slots = [argument_slots(self.subject.program, a, case) for a in addresses]
-        table = np.array([s.ctypes.data for s in slots], dtype=np.uint64)
-        return Call(
-            entry=kernel.entry,
-            tables=table.ctypes.data,
-            copies=len(slots),
-            workspace=workspace,
-            packets=kernel.kernel.packets,
-            owners=(*slots, table),
-        )
+    def _calls(
+        self, kernels: Sequence[Loaded], workspace: int, addresses: list[dict[int, int]], case: Case
+    ) -> list[Call]:
+        """Calls of kernels that differ in their code only; they hold until others are made."""
+        tables = self._arguments.write([argument_slots(self.subject.program, a, case) for a in addresses])
+        return [
+            Call(
+                entry=kernel.entry,
+                tables=tables,
+                copies=len(addresses),
+                workspace=workspace,
+                packets=kernel.kernel.packets,
+            )
+            for kernel in kernels
+        ]
 
 
 def fill_slot(raw: Bytes, slot: Slot, case: Case, poison: int) -> None:

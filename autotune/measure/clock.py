@@ -67,14 +67,13 @@ def loop_text(machine: str | None = None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One kernel ready to be called: native addresses and counts, and the arrays that must outlive the call."""
+    """One kernel ready to be called: native addresses and counts."""
 
     entry: int
     tables: int
     copies: int
     workspace: int
     packets: int
-    owners: tuple[object, ...] = ()
 
 
 class Clock:

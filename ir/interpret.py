@@ -69,7 +69,8 @@ class Interpretation:
     outputs: tuple[Expected, ...]
 
     def __getitem__(self, name: str) -> Expected:
-        return next(output for output in self.outputs if output.name == name)
+        """Raises: KeyError where the program stores to no tensor of that name."""
+        return {output.name: output for output in self.outputs}[name]
 
 
 def interpret(

@@ -35,20 +35,6 @@ class Expired:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cores:
-    """Where workers run: one core measures, another compiles if there is another."""
-
-    measure: int
-    compile: int
-
-    @staticmethod
-    def choose() -> Cores:
-        """The last two cores this process may use."""
-        available = sorted(os.sched_getaffinity(0))
-        return Cores(measure=available[-1], compile=available[-2] if len(available) > 1 else available[-1])
-
-
 class Worker:
     """A worker process that is started when needed and again after it died, was killed or served its time."""
 

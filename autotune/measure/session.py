@@ -14,9 +14,10 @@ from typing import Any, TypeVar
 from autotune.ir.program import Program
 from autotune.measure.buffers import SharedObject, plan_layout
 from autotune.measure.cases import Case, envelopes
+from autotune.measure.cores import choose_cores
 from autotune.measure.environment import Environment, observe
 from autotune.measure.gate import Passed
-from autotune.measure.process import Cores, Expired, Worker
+from autotune.measure.process import Expired, Worker
 from autotune.measure.process import WorkerFailure as WorkerFailure
 from autotune.measure.protocol import (
     BuildRequest,
@@ -98,9 +99,9 @@ class Session:
         self._pending: Future[Any] | None = None
 
     def __enter__(self) -> Session:
-        self.cores = Cores.choose()
+        self.cores = choose_cores()
         self._affinity = os.sched_getaffinity(0)
-        os.sched_setaffinity(0, self._affinity - {self.cores.measure} or self._affinity)
+        os.sched_setaffinity(0, self.cores.rest)
         self._shared = SharedObject.store(self.subject)
         self._compiler = Worker(self._server, Role.COMPILE, self.cores.compile, self._shared)
         self._measurer = Worker(self._server, Role.MEASURE, self.cores.measure, self._shared)

@@ -133,17 +133,30 @@ class BlockLoop:
 Step: TypeAlias = Nest | BlockLoop
 
 
+class Role(Enum):
+    """Which packets a body is for."""
+
+    WHOLE = "whole"  # packets whose blocks along every parallel axis are whole: assumed
+    REST = "rest"  # the packets that a WHOLE body leaves
+    ANY = "any"  # every packet
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Body:
-    """What one packet does. `full` assumes that every block along a parallel axis is whole.
+    """What one packet does.
 
     `materialized` maps value numbers (reductions, buffered values, loop state) to buffers.
     """
 
-    full: bool
+    role: Role
     buffers: tuple[Buffer, ...]
     materialized: tuple[tuple[int, int], ...]
     steps: tuple[Step, ...]
+
+    @property
+    def full(self) -> bool:
+        """Whether every block along a parallel axis is assumed whole."""
+        return self.role is Role.WHOLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

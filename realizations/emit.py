@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, product
+from math import ceil
 from typing import assert_never
 
 from autotune.ir.buffer import (
@@ -16,6 +17,7 @@ from autotune.ir.buffer import (
     Nest,
     NestLoop,
     ReduceInto,
+    Role,
     Sink,
     Step,
     StorageClass,
@@ -181,6 +183,14 @@ class _Emitter:
             trip(b.index(main), extent - main)
         self.spans.pop(loop.axis, None)
 
+    def active(self, axis: int) -> float:
+        """Coordinates that a packet of the current body has along a parallel axis on average."""
+        extent = self.program.axes[axis].extent.constant
+        block = dict(self.plan.blocks)[axis]
+        if self.evaluator.role is Role.REST and extent % block:
+            return float(extent % block)
+        return extent / -(-extent // block)
+
     def uid(self) -> int:
         return next(self._uids)
 
@@ -296,23 +306,22 @@ class NestWriter:
     def dynamic_loop(self, depth: int, opened: list[OpenLoop], loop: NestLoop, span: Span, extent: Vector) -> None:
         """A block whose extent is known at run time only: vectors (masked, or whole and then scalars), not unrolled."""
         b = self.builder
-        most = dict(self.emitter.plan.blocks)[loop.axis]
         lanes = loop.lanes
         zero = b.index(0)
-        left = self.emitter.program.axes[loop.axis].extent.constant % most
+        active = self.emitter.active(loop.axis)
         if lanes == 1:
-            self.counted(depth, opened, loop, span, zero, extent, lambda _: [(0, 1, None)], 1, float(left))
+            self.counted(depth, opened, loop, span, zero, extent, lambda _: [(0, 1, None)], 1, active)
             return
         if self.nest.tail is Tail.MASK:
             def masked(iv: Vector) -> list[tuple[int, int, Vector | None]]:
                 active = b.index_add(extent, b.index_scale(iv, -1))
                 return [(0, lanes, b.first_lanes(active, lanes))]
 
-            self.counted(depth, opened, loop, span, zero, extent, masked, lanes, float(-(-left // lanes)))
+            self.counted(depth, opened, loop, span, zero, extent, masked, lanes, float(ceil(active / lanes)))
             return
         main = b.index_add(extent, b.index_scale(b.index_mod(extent, lanes), -1))
-        self.counted(depth, opened, loop, span, zero, main, lambda _: [(0, lanes, None)], lanes, float(left // lanes))
-        self.counted(depth, opened, loop, span, main, extent, lambda _: [(0, 1, None)], 1, float(left % lanes))
+        self.counted(depth, opened, loop, span, zero, main, lambda _: [(0, lanes, None)], lanes, float(active // lanes))
+        self.counted(depth, opened, loop, span, main, extent, lambda _: [(0, 1, None)], 1, active % lanes)
 
     # ---- points -------------------------------------------------------------------------------------------------
     def combinations(self, opened: Sequence[OpenLoop], axes: Iterator[int] | frozenset[int] | None = None) -> Iterator[dict[int, AxisPoint]]:

@@ -99,6 +99,7 @@ class Evaluator:
         self.tensors = tensors
         self.pointers = buffers
         self.buffers: dict[int, Buffer] = {b.id: b for b in body.buffers}
+        self.role = body.role
         self.materialized = dict(body.materialized)
         self.produced: frozenset[int] = frozenset()
         self.transfers: dict[int, Transfer] = {}

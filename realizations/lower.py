@@ -15,6 +15,7 @@ from autotune.ir.buffer import (
     Nest,
     NestLoop,
     ReduceInto,
+    Role,
     Sink,
     Step,
     StorageClass,
@@ -40,11 +41,11 @@ def lower(program: Program, graph: PhaseGraph, candidate: Candidate) -> BufferPr
     """
     blocks = parallel_blocks(program, candidate)
     divisible = all(program.axes[axis].extent.constant % block == 0 for axis, block in blocks)
-    fulls = (True,) if divisible else (True, False) if candidate.packet is Clones.FULL else (False,)
+    cloned = (Role.WHOLE, Role.REST) if candidate.packet is Clones.FULL else (Role.ANY,)
     bodies = []
     workspace = 0
-    for full in fulls:
-        body = _BodyLowering(program, graph, candidate, dict(blocks), full).lower()
+    for role in (Role.WHOLE,) if divisible else cloned:
+        body = _BodyLowering(program, graph, candidate, dict(blocks), role).lower()
         buffers, used = linear(body.buffers)
         bodies.append(replace(body, buffers=buffers))
         workspace = max(workspace, used)
@@ -67,13 +68,13 @@ class _NestDraft:
 
 class _BodyLowering:
     def __init__(
-        self, program: Program, graph: PhaseGraph, candidate: Candidate, blocks: dict[int, int], full: bool
+        self, program: Program, graph: PhaseGraph, candidate: Candidate, blocks: dict[int, int], role: Role
     ) -> None:
         self.program = program
         self.graph = graph
         self.candidate = candidate
         self.blocks = blocks
-        self.full = full
+        self.role = role
         self.lets = program.lets()
         self.stores = [s for s in statements(program.body) if isinstance(s, Store)]
         self.storage = dict(candidate.storage)
@@ -88,7 +89,7 @@ class _BodyLowering:
 
     def lower(self) -> Body:
         steps = self.items(sink_regions(self.program, self.graph, self.candidate), ())
-        body = Body(full=self.full, buffers=(), materialized=tuple(sorted(self.materialized.items())), steps=steps)
+        body = Body(role=self.role, buffers=(), materialized=tuple(sorted(self.materialized.items())), steps=steps)
         return replace(body, buffers=tuple(self.classify(buffer, steps) for buffer in self.buffers))
 
     # ---- axes ---------------------------------------------------------------------------------------------------
@@ -321,7 +322,7 @@ class _BodyLowering:
         loops = {loop.axis: loop for loop in nest.loops}
         for entry in buffer.axes:
             loop = loops.get(entry.axis)
-            dynamic = not self.full and self.program.axes[entry.axis].id in self.blocks
+            dynamic = self.role is not Role.WHOLE and self.program.axes[entry.axis].id in self.blocks
             if loop is None or dynamic or loop.step < entry.extent or entry.extent % loop.lanes:
                 return False
             if self.program.axes[entry.axis].kind is AxisKind.TILE:

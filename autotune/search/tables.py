@@ -67,7 +67,10 @@ class Tables:
         self, plan: BufferProgram, structure: Structure, bodies: Sequence[Sequence[NestContext]]
     ) -> tuple[Row, ...]:
         """The table of one nest number, cheapest first; `bodies` are its nests in each body of the plan."""
-        keys = tuple((plan.blocks, tuple(table_key(context) for context in contexts)) for contexts in bodies)
+        keys = tuple(
+            (plan.blocks, body.role, tuple(table_key(context) for context in contexts))
+            for body, contexts in zip(plan.bodies, bodies, strict=True)
+        )
         key = (structure.lane_axis, structure.packed_axis, keys)
         if key not in self._known:
             self._known[key] = self._build(plan, structure, bodies, keys)
@@ -119,7 +122,7 @@ class Tables:
         }
 
     def _count(self, plan: BufferProgram, full: bool, number: int, choice: NestChoice, key: Hashable) -> Count:
-        key = (full, key, choice)
+        key = (key, choice)
         if key not in self._counts:
             self._counts[key] = count_nest(only_body(plan, full), number, choice.apply, self._facts.target)
         return self._counts[key]

@@ -35,8 +35,8 @@ from autotune.search.notebook import Finished, Notebook
 from autotune.search.progress import CandidateFinished, OnEvent, SearchStopped, SpaceReady
 from autotune.search.result import SecondsSpent
 from autotune.search.sampler import EnumeratedSampler, Pick, PickStudy
-from autotune.search.space import SearchSet
-from autotune.search.stop import Limits, Progress, StopRule, reason_to_stop, stop_rules, trials_left
+from autotune.search.space import SearchSet, model_first
+from autotune.search.stop import Budget, Limits, Progress, StopRule, reason_to_stop, stop_rules, trials_left
 from autotune.store.records import PickReason
 
 COMPILED_AHEAD = 2
@@ -113,11 +113,12 @@ class Loop:
         self._rules = stop_rules(len(space.candidates), _searching(limits))
         self._pipeline: deque[_Compiling] = deque()
         self._trials_here = 0
+        self._first = {id for id in (self.reference, model_first(space)) if book.ledger.end_of(id) is None}
         self._remaining = len(space.candidates) - self._study.restored
         self._loop_started_s = watch.elapsed_s
 
     def run(self) -> StopRule:
-        """Measure until a stop rule holds; the rule.
+        """Measure until a stop rule holds; the rule. The reference and the model's first are measured at any budget.
 
         Raises: KeyboardInterrupt, with everything that ended before it written down.
         """
@@ -128,7 +129,7 @@ class Loop:
         self.on_event(SpaceReady(candidates=count, legal=self.space.legal_count, refused=refused, restored=restored))
         while True:
             rule = reason_to_stop(self._rules, self._progress())
-            if rule is not None:
+            if rule is not None and not (self._first and isinstance(rule, Budget)):
                 self._drop_pipeline()
                 self.on_event(SearchStopped(rule=rule, done=len(self.book.ledger)))
                 return rule
@@ -186,6 +187,7 @@ class Loop:
         self._study.tell(item.pick.row, time_ns)
         self._trials_here += 1
         self._remaining -= 1
+        self._first.discard(id)
         self._report(finished, time_ns, promoted=self.book.track.incumbent != incumbent)
 
     def _judge(self, kernel: Kernel) -> Outcome:

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from autotune.ir.serial import to_json
 from autotune.search.encode import encode
 from autotune.search.finals import every_candidate_ended, run_finals
@@ -14,7 +12,7 @@ from autotune.search.loop import Loop, Session, Stopwatch
 from autotune.search.notebook import Notebook
 from autotune.search.progress import OnEvent, Phase, PhaseStarted, SearchStopped
 from autotune.search.result import SearchResult
-from autotune.search.space import SearchSet
+from autotune.search.space import SearchSet, model_first
 from autotune.search.stop import Limits, Progress, StopRule, reason_to_stop, stop_rules
 from autotune.search.summary import summarize
 from autotune.store.records import SearchStatus
@@ -89,8 +87,3 @@ def _rule_that_held(space: SearchSet, book: Notebook, limits: Limits) -> StopRul
     )
     rules = stop_rules(len(space.candidates), limits)
     return reason_to_stop(rules, progress)
-
-
-def model_first(space: SearchSet) -> str:
-    """The candidate with the shortest predicted time."""
-    return space.candidates[int(np.argmin(space.prior_ns))].id

@@ -34,3 +34,8 @@ class SearchSet:
     legal_count: int
     refused: tuple[tuple[str, int, str], ...]
     status: str
+
+
+def model_first(space: SearchSet) -> str:
+    """Id of the candidate with the shortest predicted time."""
+    return space.candidates[int(np.argmin(space.prior_ns))].id

@@ -198,6 +198,13 @@ def test_the_budget_ends_a_search(place: Workplace, simulated: Session) -> None:
     assert result.winner is not None
 
 
+def test_the_reference_and_the_model_s_first_are_measured_at_any_budget(place: Workplace, simulated: Session) -> None:
+    session = simulated(place.times_ns)
+    result = place.search(session, budget_s=1e-9)
+    assert len(session.timed) == 2 and len(session.shootouts) == 1
+    assert isinstance(result.stopped_by, Budget) and result.winner is not None and result.reference is not None
+
+
 def test_ctrl_c_returns_the_best_so_far(place: Workplace, simulated: Session) -> None:
     events: list[Event] = []
     session = simulated(place.times_ns, interrupt_at=10)

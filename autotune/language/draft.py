@@ -268,8 +268,10 @@ class Draft:
     def _reindexed(self, let: DraftLet, moves: Mapping[int, int]) -> int:
         if any(self.axis(source).kind is not AxisKind.FULL for source in moves):
             raise RenameRefused
-        number = let.id
+        number, axes = let.id, self.depends(let.id)
         for source, target in self._one_by_one(moves):
+            self.live_together((*axes, target))  # a step needs its target to stay an axis of its own
+            axes = axes - {source} | {target}
             value = Reindex(value=number, source=source, target=target)
             number = self._append(value, let.dtype, (), self._region, len(self._region))
         return number

@@ -3,14 +3,11 @@ Must not know syntax."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import assert_never
 
-from autotune.ir.affine import Affine, Atom, Coord, Start, Stop, atom
 from autotune.ir.program import (
     Axis,
-    AxisKind,
     Carried,
     Carry,
     Const,
@@ -32,29 +29,31 @@ from autotune.ir.program import (
     Value,
     operands,
 )
-from autotune.ir.types import DType
 from autotune.language.draft import Draft, DraftFor, DraftLet, DraftStatement
+from autotune.language.renumbering import map_affine, map_value, mentioned, stored_tensors, walk
+from autotune.language.repeated import merge_repeated, unite_equal_loads
 
 
 def finish(
     draft: Draft, *, name: str, dims: tuple[str, ...], parameters: tuple[Parameter, ...], parallel: tuple[int, ...]
-) -> tuple[Program, dict[int, int]]:
-    """The program a draft stands for, and the new number of each axis that it keeps.
+) -> Program:
+    """The program a draft stands for.
 
     Before: axes united but not renamed, values in the order of tracing, every loop state present.
     After: axes and values dense, in program order (parallel axes first); only what a store needs; each pure value of
     a region once.
     """
-    _unite_equal_loads(draft, draft.body, _stored(draft.body))
+    stored = stored_tensors(draft.body)
+    unite_equal_loads(draft, draft.body, stored)
     _resolve(draft, draft.body)
-    _merge_repeated(draft.body, _stored(draft.body), {})
+    merge_repeated(draft.body, stored, {})
     live = _Liveness(draft.body)
     body = _pruned(draft.body, live)
     axes = {old: new for new, old in enumerate(_axis_order(draft, body, parallel))}
     numbering = _Numbering(draft=draft, axes=axes, slots=live.slots())
     region = numbering.region(body)
     kept = tuple(numbering.axis(draft.axes[old]) for old in axes)
-    program = Program(
+    return Program(
         name=name,
         dims=dims,
         parameters=parameters,
@@ -62,81 +61,9 @@ def finish(
         parallel=tuple(axes[p] for p in parallel),
         body=_with_axes(region),
     )
-    return program, axes
-
-
-def map_value(value: Value, draft_axes: dict[int, int], values: dict[int, int]) -> Value:
-    """A value with its axes and operands renumbered; numbers that are missing stay."""
-
-    def a(axis: int) -> int:
-        return draft_axes.get(axis, axis)
-
-    def v(number: int) -> int:
-        return values.get(number, number)
-
-    match value:
-        case Const() | ScalarArgument():
-            return value
-        case IndexValue(expression=expression):
-            return IndexValue(expression=map_affine(expression, draft_axes))
-        case Load(index=index):
-            entries = tuple(
-                Indirect(value=v(i.value)) if isinstance(i, Indirect) else map_affine(i, draft_axes) for i in index
-            )
-            return replace(value, index=entries)
-        case Elementwise(args=args):
-            return replace(value, args=tuple(v(x) for x in args))
-        case Reduce(body=body, axes=axes, init=init):
-            moved = tuple(a(x) for x in axes)
-            moved = moved if value.ordered else tuple(sorted(moved))
-            return replace(value, body=v(body), axes=moved, init=None if init is None else v(init))
-        case Reindex(value=inner, source=source, target=target):
-            return Reindex(value=v(inner), source=a(source), target=a(target))
-        case Carried(axis=axis, slot=slot):
-            return Carried(axis=a(axis), slot=slot)
-        case Final(axis=axis, slot=slot):
-            return Final(axis=a(axis), slot=slot)
-        case _:
-            assert_never(value)
-
-
-def map_affine(expression: Affine, axes: dict[int, int]) -> Affine:
-    mapping: dict[Atom, Affine] = {}
-    for kind in (Coord, Start, Stop):
-        mapping.update({kind(axis=a): atom(kind(axis=axes[a])) for a in expression.axes() if a in axes})
-    return expression.substitute(mapping) if mapping else expression
 
 
 # Unification made final
-
-
-def _unite_equal_loads(draft: Draft, region: list[DraftStatement], stored: frozenset[int]) -> None:
-    """Let loads of a region that differ only in the full axes they run over share those, where no value forbids it."""
-    known: dict[object, list[tuple[int, ...]]] = {}
-    for statement in region:
-        match statement:
-            case DraftFor():
-                _unite_equal_loads(draft, statement.body, stored)
-            case DraftLet(value=Load(tensor=tensor) as load) if tensor not in stored:
-                key, axes = _up_to_full_axes(draft, load)
-                others = known.setdefault(key, [])
-                if not any(all(map(draft.unify, axes, theirs)) for theirs in others):
-                    others.append(axes)
-            case _:
-                pass
-
-
-def _up_to_full_axes(draft: Draft, load: Load) -> tuple[object, tuple[int, ...]]:
-    """A load with its full axes replaced by their order of appearance and their extents, and those axes."""
-    order: dict[int, None] = {}
-    for entry in load.index:
-        if isinstance(entry, Affine):
-            order.update(dict.fromkeys(draft.root(a) for a in _mentioned(entry)))
-    axes = tuple(a for a in order if draft.axis(a).kind is AxisKind.FULL)
-    places = {a: len(draft.axes) + k for k, a in enumerate(axes)}
-    roots = {a.id: places.get(draft.root(a.id), draft.root(a.id)) for a in draft.axes}
-    extents = tuple(draft.resolve_affine(draft.axis(a).extent) for a in axes)
-    return (map_value(load, roots, {}), extents), axes
 
 
 def _resolve(draft: Draft, region: list[DraftStatement]) -> None:
@@ -151,54 +78,6 @@ def _resolve(draft: Draft, region: list[DraftStatement]) -> None:
                 _resolve(draft, statement.body)
 
 
-# Repeated values
-
-
-def _stored(region: list[DraftStatement]) -> frozenset[int]:
-    return frozenset(s.tensor for s in _walk(region) if isinstance(s, Store))
-
-
-def _walk(region: list[DraftStatement]) -> Iterator[DraftStatement]:
-    for statement in region:
-        yield statement
-        if isinstance(statement, DraftFor):
-            yield from _walk(statement.body)
-
-
-def _merge_repeated(region: list[DraftStatement], stored: frozenset[int], names: dict[int, int]) -> None:
-    """Let every repeated pure value of a region stand for its first occurrence; `names` maps the others to it."""
-    first: dict[tuple[Value, DType], int] = {}
-    kept: list[DraftStatement] = []
-    for statement in region:
-        match statement:
-            case DraftLet(id=number, value=Reindex(value=inner, source=source, target=target)) if source == target:
-                names[number] = names.get(inner, inner)
-            case DraftLet(value=value, dtype=dtype):
-                value = map_value(value, {}, names)
-                pure = not isinstance(value, Carried | Final) and not (
-                    isinstance(value, Load) and value.tensor in stored
-                )
-                key = (_keyed(value), dtype)
-                if pure and key in first:
-                    names[statement.id] = first[key]
-                    continue
-                first.setdefault(key, statement.id)
-                kept.append(replace(statement, value=value))
-            case Store(value=stored_value, mask=mask):
-                new_mask = None if mask is None else names.get(mask, mask)
-                kept.append(replace(statement, value=names.get(stored_value, stored_value), mask=new_mask))
-            case DraftFor():
-                _merge_repeated(statement.body, stored, names)
-                statement.carries = [(names.get(i, i), names.get(u, u), dtype) for i, u, dtype in statement.carries]
-                kept.append(statement)
-    region[:] = kept
-
-
-def _keyed(value: Value) -> Value:
-    """`value` so that different bit patterns that Python calls equal (0.0, -0.0, False) stay apart."""
-    return replace(value, value=repr(value.value)) if isinstance(value, Const) else value  # type: ignore[arg-type]
-
-
 # Liveness
 
 
@@ -208,9 +87,9 @@ class _Liveness:
     def __init__(self, body: list[DraftStatement]) -> None:
         self.values: set[int] = set()
         self.carries: set[tuple[int, int]] = set()
-        self._lets = {s.id: s for s in _walk(body) if isinstance(s, DraftLet)}
-        self._loops = {s.axis: s for s in _walk(body) if isinstance(s, DraftFor)}
-        for statement in _walk(body):
+        self._lets = {s.id: s for s in walk(body) if isinstance(s, DraftLet)}
+        self._loops = {s.axis: s for s in walk(body) if isinstance(s, DraftFor)}
+        for statement in walk(body):
             if isinstance(statement, Store):
                 self._need(statement.value)
                 if statement.mask is not None:
@@ -263,17 +142,17 @@ def _axis_order(draft: Draft, body: list[DraftStatement], parallel: tuple[int, .
     order: dict[int, None] = dict.fromkeys(parallel)
 
     def use(axis: int) -> None:
-        for inner in _mentioned(draft.axes[axis].extent) + _mentioned(draft.axes[axis].start):
+        for inner in mentioned(draft.axes[axis].extent) + mentioned(draft.axes[axis].start):
             order.setdefault(inner)
         order.setdefault(axis)
 
-    for statement in _walk(body):
+    for statement in walk(body):
         match statement:
             case DraftFor(axis=axis):
                 use(axis)
             case Store(index=index):
                 for entry in index:
-                    for axis in _mentioned(entry):
+                    for axis in mentioned(entry):
                         use(axis)
             case DraftLet(value=value):
                 for axis in _value_axes(value):
@@ -281,16 +160,12 @@ def _axis_order(draft: Draft, body: list[DraftStatement], parallel: tuple[int, .
     return list(order)
 
 
-def _mentioned(expression: Affine) -> list[int]:
-    return list(dict.fromkeys(a.axis for a in expression.atoms() if isinstance(a, Coord | Start | Stop)))
-
-
 def _value_axes(value: Value) -> list[int]:
     match value:
         case Load(index=index):
-            return [a for i in index if not isinstance(i, Indirect) for a in _mentioned(i)]
+            return [a for i in index if not isinstance(i, Indirect) for a in mentioned(i)]
         case IndexValue(expression=expression):
-            return _mentioned(expression)
+            return mentioned(expression)
         case Reduce(axes=axes):
             return list(axes)
         case Reindex(source=source, target=target):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from typing import NoReturn
 
 from autotune.errors import (
     CarriedShapeChanges,
@@ -25,6 +24,7 @@ from autotune.language.context import Context
 from autotune.language.draft import DraftFor
 from autotune.language.expressions import BINARY, Expressions, Gone, Names
 from autotune.language.indexing import spot, store
+from autotune.language.inlining import bound_arguments
 from autotune.language.kernel import Function
 from autotune.language.loops import LoopAxis, parallel_axes, range_axis, tile_axis
 from autotune.language.operands import (
@@ -351,7 +351,7 @@ class Statements:
     def inline(self, helper: Function, node: ast.Call) -> Operand:
         """Trace a helper's body where it is called; its value is that of its last return."""
         source = read_source(helper.function)
-        names = self.bind_arguments(helper, source.tree, node)
+        names = bound_arguments(self.expressions, helper, source.tree, node)
         if self.inline_depth >= MAX_INLINE_DEPTH:
             instead = "a helper cannot call itself"
             raise UnsupportedSyntax(self.context.place, feature=f"the recursion of {helper.name}", instead=instead)
@@ -372,37 +372,6 @@ class Statements:
                 raise UnsupportedSyntax(self.context.place, feature=feature, instead=instead)
         self.block(body)
         return self.expressions.evaluate(last.value)
-
-    def bind_arguments(self, helper: Function, tree: ast.FunctionDef, node: ast.Call) -> Names:
-        parameters = [a.arg for a in (*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs)]
-        usage = f"{helper.name}({', '.join(parameters)})"
-
-        def refuse(problem: str) -> NoReturn:
-            raise WrongArguments(self.context.place, name=helper.name, problem=problem, usage=usage)
-
-        if tree.args.vararg or tree.args.kwarg or any(isinstance(a, ast.Starred) for a in node.args):
-            refuse("* and ** are outside the language")
-        if len(node.args) > len(parameters):
-            refuse(f"{len(node.args)} given, {len(parameters)} expected")
-        names: Names = {p: self.expressions.evaluate(a) for p, a in zip(parameters, node.args, strict=False)}
-        for keyword in node.keywords:
-            if keyword.arg is None or keyword.arg not in parameters or keyword.arg in names:
-                refuse(f"no free parameter is named {keyword.arg}")
-            names[keyword.arg] = self.expressions.evaluate(keyword.value)
-        for parameter, default in _defaults(helper).items():
-            if parameter not in names:
-                names[parameter] = self.expressions.outside(parameter, default)
-        missing = [p for p in parameters if p not in names]
-        if missing:
-            refuse(f"{', '.join(missing)} missing")
-        return names
-
-
-def _defaults(helper: Function) -> dict[str, object]:
-    code, defaults = helper.function.__code__, helper.function.__defaults__ or ()
-    positional = code.co_varnames[: code.co_argcount]
-    named = helper.function.__kwdefaults__ or {}
-    return {**dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True)), **named}
 
 
 def _assigned(body: Sequence[ast.stmt]) -> list[str]:

@@ -58,7 +58,7 @@ def trace_kernel(kernel: Kernel) -> Traced:
             value = ScalarArgument(parameter=number)
             statements.names[parameter.name] = context.draft.emit(value, parameter.dtype, ())
     parallel = statements.kernel(source.tree.body, kernel.name)
-    program, _ = finish(context.draft, name=kernel.name, dims=dims, parameters=parameters, parallel=parallel)
+    program = finish(context.draft, name=kernel.name, dims=dims, parameters=parameters, parallel=parallel)
     if not program.stored_tensors():
         raise StoresNothing(source.place(source.tree), name=kernel.name)
     places = Places(source=source)

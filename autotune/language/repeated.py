@@ -1,0 +1,68 @@
+"""Repeated work of a draft found and merged: loads of one place, and pure values computed twice.
+Must not know syntax or final numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from autotune.ir.affine import Affine
+from autotune.ir.program import AxisKind, Carried, Final, Load, Store
+from autotune.ir.types import DType
+from autotune.language.draft import Draft, DraftFor, DraftLet, DraftStatement
+from autotune.language.renumbering import map_value, mentioned
+
+
+def unite_equal_loads(draft: Draft, region: list[DraftStatement], stored: frozenset[int]) -> None:
+    """Let loads of a region that differ only in the full axes they run over share those, where no value forbids it."""
+    known: dict[object, list[tuple[int, ...]]] = {}
+    for statement in region:
+        match statement:
+            case DraftFor():
+                unite_equal_loads(draft, statement.body, stored)
+            case DraftLet(value=Load(tensor=tensor) as load) if tensor not in stored:
+                key, axes = _up_to_full_axes(draft, load)
+                others = known.setdefault(key, [])
+                if not any(all(map(draft.unify, axes, theirs)) for theirs in others):
+                    others.append(axes)
+            case _:
+                pass
+
+
+def _up_to_full_axes(draft: Draft, load: Load) -> tuple[object, tuple[int, ...]]:
+    """A load with its full axes replaced by their order of appearance and their extents, and those axes."""
+    order: dict[int, None] = {}
+    for entry in load.index:
+        if isinstance(entry, Affine):
+            order.update(dict.fromkeys(draft.root(a) for a in mentioned(entry)))
+    axes = tuple(a for a in order if draft.axis(a).kind is AxisKind.FULL)
+    places = {a: len(draft.axes) + k for k, a in enumerate(axes)}
+    roots = {a.id: places.get(draft.root(a.id), draft.root(a.id)) for a in draft.axes}
+    extents = tuple(draft.resolve_affine(draft.axis(a).extent) for a in axes)
+    return (map_value(load, roots, {}), extents), axes
+
+
+def merge_repeated(region: list[DraftStatement], stored: frozenset[int], names: dict[int, int]) -> None:
+    """Let every repeated pure value of a region stand for its first occurrence; `names` maps the others to it."""
+    first: dict[tuple[str, DType], int] = {}
+    kept: list[DraftStatement] = []
+    for statement in region:
+        match statement:
+            case DraftLet(value=value, dtype=dtype):
+                value = map_value(value, {}, names)
+                pure = not isinstance(value, Carried | Final) and not (
+                    isinstance(value, Load) and value.tensor in stored
+                )
+                key = (repr(value), dtype)  # equality would take 0.0, -0.0 and False for one number
+                if pure and key in first:
+                    names[statement.id] = first[key]
+                    continue
+                first.setdefault(key, statement.id)
+                kept.append(replace(statement, value=value))
+            case Store(value=stored_value, mask=mask):
+                new_mask = None if mask is None else names.get(mask, mask)
+                kept.append(replace(statement, value=names.get(stored_value, stored_value), mask=new_mask))
+            case DraftFor():
+                merge_repeated(statement.body, stored, names)
+                statement.carries = [(names.get(i, i), names.get(u, u), dtype) for i, u, dtype in statement.carries]
+                kept.append(statement)
+    region[:] = kept

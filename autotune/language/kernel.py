@@ -7,10 +7,13 @@ import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from autotune.errors import NotAFunction
 from autotune.ir.program import Number, Program, Scalar
+
+if TYPE_CHECKING:
+    from autotune.language.trace import Traced
 
 Workload: TypeAlias = dict[str, Number]
 PythonFunction: TypeAlias = Callable[..., Any]
@@ -42,7 +45,8 @@ class Kernel:
         self.reference_function: PythonFunction | None = None
         self.inputs_function: PythonFunction | None = None
         self.__doc__ = function.__doc__
-        self._traced: Any = None
+        self._traced: Traced | None = None
+        self._call: Callable[[Kernel, tuple[Any, ...], dict[str, Any]], None] | None = None
 
     @property
     def name(self) -> str:
@@ -58,14 +62,15 @@ class Kernel:
 
         Raises: SourceError for any mistake in the kernel's source.
         """
-        program: Program = self.traced.program
-        return program
+        return self.traced.program
 
     @property
-    def traced(self) -> Any:
+    def traced(self) -> Traced:
         """The program with what binding must check (`autotune.language.trace.Traced`)."""
         if self._traced is None:
-            self._traced = importlib.import_module("autotune.language.trace").trace_kernel(self)
+            from autotune.language.trace import trace_kernel  # the front end is loaded when a kernel is first traced
+
+            self._traced = trace_kernel(self)
         return self._traced
 
     @property
@@ -91,8 +96,9 @@ class Kernel:
         Raises: UnknownDimension, MissingDimension, BadExtent; MismatchedExtents, StoreOutOfBounds and the other
         checks of `autotune.language.checks`.
         """
-        bound: Program = importlib.import_module("autotune.language.checks").bind_checked(self, dims)
-        return bound
+        from autotune.language.checks import bind_checked
+
+        return bind_checked(self, dims)
 
     def reference(self, function: PythonFunction) -> PythonFunction:
         """Attach an independent NumPy meaning.
@@ -111,9 +117,11 @@ class Kernel:
         self.inputs_function = function
         return function
 
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
+    def __call__(self, *arguments: Any, **named: Any) -> None:
         """Run the best known policy for these shapes, in place on the given arrays."""
-        return importlib.import_module("autotune.call").call(self, arguments, named)
+        if self._call is None:
+            self._call = importlib.import_module("autotune.call").call  # the run time is loaded at the first call
+        self._call(self, arguments, named)
 
     def __repr__(self) -> str:
         return f"<kernel {self.name} of {self.file}>"

@@ -68,6 +68,47 @@ def test_language_names_win_over_subpackages_of_the_same_name(write):
     assert at.search is at.search
 
 
+SINGLE_NAMES = """
+from __future__ import annotations
+from math import pi
+from autotune import f32, function, kernel, parallel, sum, tile
+
+@kernel
+def scaled(x: f32["M", "N"], y: f32["M"]):
+    for i in parallel(tile(x.shape[0])):
+        y[i] = turned(sum(x[i, :], axis=1))
+
+@function
+def turned(v):
+    return v * pi
+"""
+
+
+def test_names_may_be_imported_one_by_one_and_annotations_be_text(write):
+    x = np.ones((2, 3), np.float32)
+    result = at.interpret(load_kernels(write(SINGLE_NAMES))["scaled"], x, np.zeros(2, np.float32))
+    np.testing.assert_allclose(result["y"].values, 3 * np.pi, rtol=1e-6)
+
+
+def test_a_kernel_in_a_function_sees_the_names_around_it():
+    factor = 4.0
+
+    @at.kernel(workloads=[{"N": 8}])
+    def local(x: at.f32["N"], y: at.f32["N"]):  # noqa: F821
+        for i in at.parallel(x.shape[0]):
+            y[i] = x[i] * factor
+
+    assert at.interpret(local, np.ones(2, np.float32), np.zeros(2, np.float32))["y"].values.tolist() == [4.0, 4.0]
+
+
+def test_a_call_goes_to_the_run_time(write, monkeypatch):
+    seen = []
+    monkeypatch.setattr(importlib.import_module("autotune.call"), "call", lambda *given: seen.append(given))
+    kernel = load_kernels(write(TWO))["second_in_alphabet"]
+    kernel(1, y=2)
+    assert seen == [(kernel, (1,), {"y": 2})]
+
+
 def test_what_a_kernel_file_may_lack(write, tmp_path):
     with pytest.raises(KernelFileMissing, match=r"no kernel file .*none\.py"):
         load_kernels(tmp_path / "none.py")

@@ -97,7 +97,7 @@ def _show_candidate(subject: Subject, candidate: Candidate, form: Form, *, as_js
         from autotune.ir.phases import phase_graph
         from autotune.report.choices import print_choices
 
-        output().print(f"{candidate.id} for {subject.title}", soft_wrap=True)
+        output().print(f"{candidate.id} for {subject.title}\n", style="bold", soft_wrap=True)
         print_choices(output(), program, phase_graph(program), candidate)
         return
     content = (

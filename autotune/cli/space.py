@@ -40,7 +40,9 @@ def space(
     if as_json:
         print_document(space_document(sizes))
     elif not quiet:
-        for size in sizes:
+        for number, size in enumerate(sizes):
+            if number:
+                output().print()
             print_space(output(), size)
     return ExitCode.IMPROVED if all(size.legal for size in sizes) else ExitCode.NOTHING_LEGAL
 

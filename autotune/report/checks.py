@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 from rich.console import Console
 
-from autotune.ir.serial import to_json
 from autotune.measure.gate import Passed
 from autotune.measure.states import CompileFailure, RunFailure
 from autotune.report.screen import print_table, table
@@ -48,7 +47,7 @@ def checks_document(checks: Sequence[Check]) -> dict[str, Any]:
                 "role": check.role,
                 "candidate": check.candidate,
                 "right": check.right,
-                "found": to_json(check.found),
+                "found": check.found,
             }
             for check in checks
         ]

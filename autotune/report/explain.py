@@ -13,13 +13,12 @@ from rich.table import Table
 from autotune.calibration.price import Term
 from autotune.ir.phases import PhaseGraph
 from autotune.ir.program import Program
-from autotune.ir.serial import to_json
 from autotune.measure.states import Measured, RacedOut, State, outcome_from_json
 from autotune.realizations.candidate import Candidate
 from autotune.realizations.verdict import Legal, Refused, Verdict
 from autotune.report.choices import print_choices
 from autotune.report.screen import print_table, table
-from autotune.report.units import bytes_text, count_text, interval_text, seconds_text, time_text
+from autotune.report.units import bytes_text, count_text, interval_text, time_text
 from autotune.search.ledger import failure_sentence
 from autotune.store.records import Outcome
 
@@ -57,14 +56,17 @@ class Explanation:
 def print_explanation(console: Console, explanation: Explanation, *, with_tried: bool, verbose: bool) -> None:
     """Choices, path and terms of the candidate; `with_tried` adds the fastest others, `verbose` all of them."""
     roles = f" ({', '.join(explanation.roles)})" if explanation.roles else ""
-    console.print(f"{explanation.candidate.id}{roles} for {explanation.title}", soft_wrap=True)
+    console.print(f"{explanation.candidate.id}{roles} for {explanation.title}", style="bold", soft_wrap=True)
+    console.print()
     print_choices(console, explanation.program, explanation.graph, explanation.candidate)
     console.print()
     for line in path_lines(explanation):
         console.print(line, soft_wrap=True)
     if explanation.terms:
+        console.print()
         print_table(console, _terms(explanation))
     if with_tried and explanation.tried:
+        console.print()
         print_table(console, _tried(explanation.tried, limit=None if verbose else TRIED_SHOWN))
 
 
@@ -74,12 +76,12 @@ def explanation_document(explanation: Explanation) -> dict[str, Any]:
         "title": explanation.title,
         "id": explanation.candidate.id,
         "roles": list(explanation.roles),
-        "candidate": explanation.candidate.to_json(),
+        "candidate": explanation.candidate,
         "verdict": _verdict_data(explanation.verdict),
         "clones": explanation.clones,
         "predicted_ns": explanation.predicted_ns,
-        "terms": [to_json(term) for term in explanation.terms],
-        "outcomes": [to_json(outcome) for outcome in explanation.outcomes],
+        "terms": explanation.terms,
+        "outcomes": explanation.outcomes,
     }
 
 
@@ -96,27 +98,39 @@ def path_lines(explanation: Explanation) -> Iterator[str]:
     if explanation.clones is not None:
         yield f"clones:    full clone {explanation.clones}"
     if explanation.predicted_ns is not None:
-        yield f"predicted: {time_text(explanation.predicted_ns)} a call"
+        yield f"predicted: {time_text(explanation.predicted_ns)} a call, events of the whole program counted"
     if not explanation.outcomes:
         yield "tried:     never; nothing is recorded for this shape and target"
-    for outcome in explanation.outcomes:
-        yield from _outcome_lines(outcome)
+    for number, outcome in enumerate(explanation.outcomes):
+        if number == 0:
+            yield from _trial_lines(outcome)
+        yield f"{'ended:    ' if number == 0 else 'again:    '} {_end(outcome)}"
 
 
-def _outcome_lines(outcome: Outcome) -> Iterator[str]:
-    predicted = f", predicted {time_text(outcome.predicted_ns)} then" if outcome.predicted_ns is not None else ""
+def _trial_lines(outcome: Outcome) -> Iterator[str]:
+    predicted = f"; the search predicted {time_text(outcome.predicted_ns)}" if outcome.predicted_ns is not None else ""
     yield f"picked:    as {outcome.picked.value}{predicted}"
     if outcome.code_bytes is not None and outcome.workspace_bytes is not None:
+        compiling_ns = None if outcome.compile_seconds is None else 1e9 * outcome.compile_seconds
         yield (
-            f"compiled:  in {seconds_text(outcome.compile_seconds)} to {bytes_text(outcome.code_bytes)} of code, "
+            f"compiled:  in {time_text(compiling_ns)} to {bytes_text(outcome.code_bytes)} of code, "
             f"{bytes_text(outcome.workspace_bytes)} of workspace"
         )
     end = outcome_from_json(outcome.reason)
     if isinstance(end, Measured | RacedOut) and end.checks is not None:
         yield f"checked:   right on {', '.join(end.checks.kinds)} inputs"
-    rigor = "" if outcome.rigor is None else f", rigor {outcome.rigor.name.lower().replace('_', '-')}"
-    samples = f" (9 of 10 samples {interval_text(outcome.interval_ns)}{rigor})" if outcome.samples_ns else ""
-    yield f"ended:     {outcome.state.value}: {failure_sentence(end)}{samples}"
+
+
+def _end(outcome: Outcome) -> str:
+    rigor = "" if outcome.rigor is None else f", {outcome.rigor.name.lower().replace('_', '-')}"
+    samples = f" (9 of 10 samples {interval_text(outcome.interval_ns)}{rigor})"
+    match outcome_from_json(outcome.reason):
+        case Measured(ns=ns):
+            return f"measured at {time_text(ns)} a call{samples}"
+        case RacedOut(ns=ns, ratio=ratio):
+            return f"raced out at {time_text(ns)} a call, {ratio:.2f} times the incumbent{samples}"
+        case end:
+            return f"{end.state.value}: {failure_sentence(end)}"
 
 
 def _terms(explanation: Explanation) -> Table:

@@ -21,6 +21,7 @@ def print_results(console: Console, results: Sequence[SearchResult], *, verbose:
     for result in results:
         _print_result(console, result, verbose=verbose)
     if len(results) > 1:
+        console.print()
         print_table(console, _overview(results))
 
 
@@ -45,13 +46,16 @@ def _print_result(console: Console, result: SearchResult, *, verbose: bool) -> N
     console.print()
     console.print(f"{result.title} on simd:{result.target}", style="bold", soft_wrap=True)
     console.print(headline(result), soft_wrap=True)
-    if result.winner or result.reference:
-        print_table(console, _candidates(result))
-    print_table(console, _states(result))
+    tables = [_candidates(result)] if result.winner or result.reference else []
+    tables.append(_states(result))
     if result.refused:
-        print_table(console, _refused(result, verbose=verbose))
+        tables.append(_refused(result, verbose=verbose))
     if result.failures:
-        print_table(console, _failures(result))
+        tables.append(_failures(result))
+    for made in tables:
+        console.print()
+        print_table(console, made)
+    console.print()
     console.print(_effort(result), soft_wrap=True)
 
 

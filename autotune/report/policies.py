@@ -9,7 +9,6 @@ from typing import Any
 
 from rich.console import Console
 
-from autotune.ir.serial import to_json
 from autotune.planner import Answer, NoPolicy, Policy
 from autotune.report.screen import print_table, table
 from autotune.report.units import interval_text, speedup_text, time_text
@@ -53,8 +52,4 @@ def print_policies(console: Console, rows: Sequence[PolicyRow], *, verbose: bool
 
 def policies_document(rows: Sequence[PolicyRow]) -> dict[str, Any]:
     """Units: nanoseconds a call."""
-    return {
-        "policies": [
-            {"title": row.title, "answer": to_json(row.answer), "reference_ns": row.reference_ns} for row in rows
-        ]
-    }
+    return {"policies": [{"title": row.title, "answer": row.answer, "reference_ns": row.reference_ns} for row in rows]}

@@ -38,8 +38,7 @@ def table(title: str, *columns: str, numbers: tuple[str, ...] = ()) -> Table:
 
 
 def print_table(console: Console, made: Table) -> None:
-    """Print a table after an empty line; without trailing blanks where it does not go to a terminal."""
-    console.print()
+    """Print a table; without trailing blanks where it does not go to a terminal."""
     if console.is_terminal:
         console.print(made)
         return

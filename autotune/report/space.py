@@ -8,7 +8,6 @@ from typing import Any
 
 from rich.console import Console
 
-from autotune.ir.serial import to_json
 from autotune.report.screen import print_table, table
 from autotune.report.units import count_text, seconds_text, time_text
 from autotune.search.ledger import RefusedRule
@@ -51,9 +50,10 @@ def print_space(console: Console, size: SpaceSize) -> None:
         made = table("Refused by rule", "rule", "count", "for example", numbers=("count",))
         for rule in sorted(size.refused, key=lambda rule: (-rule.count, rule.rule)):
             made.add_row(rule.rule, count_text(rule.count), rule.sentence)
+        console.print()
         print_table(console, made)
 
 
 def space_document(sizes: list[SpaceSize]) -> dict[str, Any]:
     """Units: nanoseconds a call, seconds."""
-    return {"spaces": [to_json(size) for size in sizes]}
+    return {"spaces": sizes}

@@ -58,7 +58,7 @@ class CountingBuilder(CountingValues):
     def argument_scalar(self, slot: int, dtype: DType) -> Vector:
         key = (slot, dtype, False)
         if key not in self._arguments:
-            self._arguments[key] = Vector(dtype, 1, Scalar(0, True))
+            self._arguments[key] = Vector(dtype, 1, Scalar(0, False))
             self._put_at(0, _SCALAR_LOAD, 1)
             self.instructions += 1
         scalar = self._arguments[key]

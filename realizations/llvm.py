@@ -354,10 +354,7 @@ class LlvmBuilder(LlvmValues):
         out.effect(f"br i1 {any_set}, label %{cold}, label %{done}, {out.unlikely()}")
         out.start(cold)
         self.instructions += 2
-        if value.lanes == 1:
-            fixed = self._called(call, argument)
-        else:
-            fixed = self._repaired(bits, value, call, argument)
+        fixed = self._called(call, argument) if value.lanes == 1 else self._repaired(bits, value, call, argument)
         last = out.block
         out.effect(f"br label %{done}")
         out.start(done)

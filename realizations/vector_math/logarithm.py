@@ -122,7 +122,7 @@ def _through_f64(x: Vector, b: Builder) -> Vector:
 
 _variant = partial(Variant, op=Op.LOG)
 VARIANTS = (
-    _variant(dtype=DType.F32, name="polynomial", max_ulp=1.5, max_ulp_without_fma=1.5, emit=_polynomial),
+    _variant(dtype=DType.F32, name="polynomial", max_ulp=0.95, max_ulp_without_fma=0.95, emit=_polynomial),
     _variant(dtype=DType.F32, name="through_f64", max_ulp=0.51, max_ulp_without_fma=0.51, emit=_through_f64),
     _variant(dtype=DType.F64, name="quotient", max_ulp=1.0, max_ulp_without_fma=1.0, emit=_quotient),
 )

@@ -1,0 +1,140 @@
+"""Every variant of every function keeps its declared bound, on every target that runs here."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from autotune import jit
+from autotune.ir.types import DEFAULT_MAX_ULP, STRICT_MAX_ULP, DType, Op
+from autotune.realizations.count import CountingBuilder
+from autotune.realizations.events import Event
+from autotune.realizations.targets import TARGET_NAMES, named_target
+from autotune.realizations.vector_math import ALL_VARIANTS, Variant, variants
+from autotune.realizations.vector_math.map_kernel import SYMBOL, emit_map
+from autotune.realizations.vector_math.trigonometric import LARGEST
+from tests.realizations import execute, references
+
+_FUNCTIONS = tuple(DEFAULT_MAX_ULP)
+_CASES = [
+    pytest.param(variant, name, id=f"{variant.op.value}-{variant.dtype.value}-{variant.name}-{name}")
+    for name in ("avx512", "avx2", "sse2")
+    for variant in ALL_VARIANTS
+    if variant.available(named_target(name), 100.0)
+]
+
+
+def _bound(variant: Variant, target_name: str) -> float:
+    with_fma = named_target(target_name).has_fma
+    bound = variant.max_ulp if with_fma else variant.max_ulp_without_fma
+    assert bound is not None
+    return bound
+
+
+@cache
+def _points(op: Op, dtype: DType, count: int) -> tuple[np.ndarray, np.ndarray]:
+    x = references.samples(op, dtype, count, seed=1)
+    return x, references.wide(op, x)
+
+
+def _apply(handle: jit.Handle, x: np.ndarray, lanes: int) -> np.ndarray:
+    padded = execute.aligned(-(-len(x) // lanes) * lanes, x.dtype.type)
+    padded[: len(x)] = x
+    y = execute.aligned(len(padded), x.dtype.type)
+    execute.call(handle, padded, y, len(padded))
+    return y[: len(x)]
+
+
+def _compile(variant: Variant, target_name: str) -> tuple[jit.Handle, int]:
+    target = jit.host_target(target_name)
+    if not jit.can_run(target):
+        pytest.skip(f"this machine has no {target_name}")
+    lanes = target.lanes(variant.dtype)
+    compiled = execute.compiled_map(lambda b: emit_map(b, variant.dtype, lanes, variant.emit), target, SYMBOL)
+    return jit.load(compiled.object_bytes, SYMBOL), lanes
+
+
+def _worst(variant: Variant, x: np.ndarray, y: np.ndarray, exact: np.ndarray) -> tuple[float, float]:
+    """Largest distance and its argument; a variant that flushes may answer 0 for subnormal results."""
+    error = references.distance(y, exact, variant.dtype)
+    if variant.flushes:
+        subnormal = np.abs(exact) < np.finfo(x.dtype).tiny
+        error = np.where(subnormal & (y == 0), 0.0, error)
+    worst = int(np.argmax(error))
+    return float(error[worst]), float(x[worst])
+
+
+@pytest.mark.parametrize(("variant", "target_name"), _CASES)
+def test_declared_bound_holds(variant: Variant, target_name: str) -> None:
+    handle, lanes = _compile(variant, target_name)
+    count = 2**17 if target_name == "avx512" else 2**14
+    x, exact = _points(variant.op, variant.dtype, count)
+    error, at = _worst(variant, x, _apply(handle, x, lanes), exact)
+    assert error <= _bound(variant, target_name), f"{error:.3f} ulp at {at!r}"
+
+
+@pytest.mark.parametrize(
+    "variant", [v for v in ALL_VARIANTS if v.dtype is DType.F32], ids=lambda v: f"{v.op.value}-{v.name}"
+)
+def test_every_single_precision_argument(variant: Variant, full: bool) -> None:
+    if not full:
+        pytest.skip("exhaustive: run with --full")
+    handle, lanes = _compile(variant, jit.host_target().name)
+    for start in range(0, 2**32, 2**24):
+        x = np.arange(start, start + 2**24, dtype=np.uint64).astype(np.uint32).view(np.float32)
+        if variant.op in LARGEST and np.all(np.abs(x) > LARGEST[DType.F32]):
+            continue  # the library's own accuracy
+        error, at = _worst(variant, x, _apply(handle, x, lanes), references.wide(variant.op, x))
+        assert error <= variant.max_ulp, f"{error:.3f} ulp at {at!r}"
+
+
+@pytest.mark.parametrize("target_name", TARGET_NAMES)
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64])
+@pytest.mark.parametrize("op", _FUNCTIONS)
+def test_default_and_strict_exist_everywhere(op: Op, dtype: DType, target_name: str) -> None:
+    target = named_target(target_name)
+    assert variants(op, dtype, target, DEFAULT_MAX_ULP[op])
+    strict = variants(op, dtype, target, STRICT_MAX_ULP)
+    assert strict
+    assert not any(variant.flushes for variant in strict)
+
+
+@pytest.mark.parametrize("target_name", TARGET_NAMES)
+def test_every_variant_compiles_and_is_counted(target_name: str) -> None:
+    target = named_target(target_name)
+    for variant in ALL_VARIANTS:
+        if variant.available(target, 100.0):
+            lanes = target.lanes(variant.dtype)
+            assert execute.compiled_map(
+                lambda b, v=variant, n=lanes: emit_map(b, v.dtype, n, v.emit), target, SYMBOL
+            ).object_bytes
+            counter = CountingBuilder(target)
+            emit_map(counter, variant.dtype, lanes, variant.emit, trips=8)
+            events = counter.events()
+            assert events[Event.VECTOR_LOAD] == 8 == events[Event.VECTOR_STORE]
+            assert events.total((Event.FMA, Event.MUL)) >= 8 * 5
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64])
+def test_large_angles_take_the_counted_scalar_path(dtype: DType) -> None:
+    target = jit.host_target()
+    variant = variants(Op.SIN, dtype, target, 2.0)[0]
+    counter = CountingBuilder(target)
+    emit_map(counter, dtype, target.lanes(dtype), variant.emit, trips=8)
+    assert counter.static_events()[Event.CALL] == 1
+    assert counter.events()[Event.CALL] == 0
+    assert counter.events()[Event.BRANCH] >= 8
+    handle, lanes = _compile(variant, target.name)
+    x = np.array([1.0, 2.0 * LARGEST[dtype], 3.0, 1e30] * lanes, references.NUMPY[dtype])
+    error, at = _worst(variant, x, _apply(handle, x, lanes), references.wide(Op.SIN, x))
+    assert error <= 1.5, f"{error:.3f} ulp at {at!r}"
+
+
+def test_unknown_names_are_refused() -> None:
+    from autotune.realizations.vector_math import emit
+
+    counter = CountingBuilder(named_target("avx2"))
+    with pytest.raises(KeyError):
+        emit(Op.EXP, counter.constant(DType.F32, 1.0, 8), counter, "nonsense")

@@ -16,7 +16,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from autotune.search.encode import ChoiceMatrix
-from autotune.search.process import ChoiceProcess
+from autotune.search.process import ChoiceProcess, Geometry, Strengths, likeliest_strengths
 from autotune.store.records import PickReason
 
 CONFIDENCE = 2.0  # κ of the lower confidence bound
@@ -50,7 +50,8 @@ class EnumeratedSampler(BaseSampler):
         self.matrix = matrix
         self._log_prior = np.log(prior_ns)
         self._seed = seed
-        self._process = ChoiceProcess(matrix, np.argsort(prior_ns, kind="stable")[:LIKED])
+        self.geometry = Geometry(matrix, np.argsort(prior_ns, kind="stable")[:LIKED])
+        self._processes: dict[Strengths, ChoiceProcess] = {}
         uniform = np.flatnonzero(origin == 1)
         self._audited = uniform if len(uniform) else np.arange(len(matrix))
         self._space = {p.name: CategoricalDistribution(p.levels) for p in matrix.parameters}
@@ -127,8 +128,13 @@ class EnumeratedSampler(BaseSampler):
         )
         finished = ~np.isnan(residuals)
         offset = float(np.median(residuals[finished])) if finished.any() else 0.0
-        self._process.observe([row for _, row in known])
-        mean, deviation = self._process.posterior(np.where(finished, residuals - offset, 0.0))
+        done = [row for (_, row), ended in zip(known, finished, strict=True) if ended]
+        strengths = likeliest_strengths(self.geometry, done, residuals[finished] - offset)
+        if strengths not in self._processes:
+            self._processes[strengths] = ChoiceProcess(self.geometry, strengths)
+        process = self._processes[strengths]
+        process.observe([row for _, row in known])
+        mean, deviation = process.posterior(np.where(finished, residuals - offset, 0.0))
         return self._log_prior + mean - CONFIDENCE * deviation
 
 

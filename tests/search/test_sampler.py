@@ -9,8 +9,17 @@ import pytest
 from numpy.typing import NDArray
 from optuna.trial import TrialState
 
+from autotune.realizations.candidate import Candidate
 from autotune.search.encode import ChoiceMatrix
-from autotune.search.process import MEDIAN_CORRELATION, NOISE_DEVIATION, SIGNAL_VARIANCE, ChoiceProcess
+from autotune.search.process import (
+    MEDIAN_CORRELATION,
+    NOISE_DEVIATION,
+    TRUSTED,
+    ChoiceProcess,
+    Geometry,
+    Strengths,
+    likeliest_strengths,
+)
 from autotune.search.sampler import EnumeratedSampler, Pick, PickStudy, SpaceExhausted
 from autotune.store.records import PickReason
 
@@ -119,7 +128,7 @@ def test_candidates_in_flight_push_the_next_pick_away_from_them(matrix: ChoiceMa
     study = PickStudy(sampler)
     first = study.ask()
     second = study.ask()
-    assert sampler._process.correlation(first.row)[second.row] < MEDIAN_CORRELATION
+    assert sampler.geometry.joint(first.row)[second.row] < MEDIAN_CORRELATION
 
 
 def test_only_the_ratios_of_the_model_matter(matrix: ChoiceMatrix, machine: Machine) -> None:
@@ -137,26 +146,54 @@ def test_one_pick_in_twenty_is_an_audit_of_the_uniform_sample(small: ChoiceMatri
     assert all(origin[pick.row] == 1 for pick in audits)
 
 
-def test_the_process_predicts_what_it_saw_and_is_unsure_elsewhere(matrix: ChoiceMatrix) -> None:
-    process = ChoiceProcess(matrix, np.arange(1000))
+@pytest.mark.parametrize("strengths", [TRUSTED, Strengths(joint=0.03, single=0.1)])
+def test_the_process_predicts_what_it_saw_and_is_unsure_elsewhere(matrix: ChoiceMatrix, strengths: Strengths) -> None:
+    geometry = Geometry(matrix, np.arange(1000))
+    process = ChoiceProcess(geometry, strengths)
     rows = [0, 700, 1400, 2100]
     process.observe(rows)
     residuals = np.array([0.2, -0.1, 0.05, -0.3])
     mean, deviation = process.posterior(residuals)
-    gram = np.array([[process.correlation(a)[b] for b in rows] for a in rows]) * SIGNAL_VARIANCE
+    gram = np.array([[geometry.covariance(a, strengths)[b] for b in rows] for a in rows])
     expected = gram @ np.linalg.solve(gram + NOISE_DEVIATION**2 * np.eye(4), residuals)
     assert mean[rows] == pytest.approx(expected, rel=1e-4)
-    assert deviation[rows].max() < NOISE_DEVIATION < deviation.max() <= SIGNAL_VARIANCE**0.5
+    assert deviation[rows].max() < NOISE_DEVIATION < deviation.max() <= strengths.variance**0.5
 
 
 def test_the_process_forgets_exactly(matrix: ChoiceMatrix) -> None:
-    grown, direct = ChoiceProcess(matrix, np.arange(1000)), ChoiceProcess(matrix, np.arange(1000))
+    geometry = Geometry(matrix, np.arange(1000))
+    grown, direct = ChoiceProcess(geometry), ChoiceProcess(geometry)
     grown.observe([5, 6, 7, 8])
     grown.observe([5, 9, 10])
     direct.observe([5, 9, 10])
     residuals = np.array([0.1, 0.2, -0.3])
     for left, right in zip(grown.posterior(residuals), direct.posterior(residuals), strict=True):
         assert np.array_equal(left, right)
+
+
+def test_a_model_that_is_wrong_by_a_factor_about_one_choice_is_noticed(
+    matrix: ChoiceMatrix, candidates: list[Candidate]
+) -> None:
+    geometry = Geometry(matrix, np.arange(1000))
+    rows = list(range(0, len(matrix), 150))
+    packed = np.array([candidates[row].tiles[0].block > 1 for row in rows])
+    noise = np.random.default_rng(0).normal(0.0, 0.05, len(rows))
+    assert likeliest_strengths(geometry, rows, noise) == TRUSTED
+    assert likeliest_strengths(geometry, rows, noise + 2.0 * packed).single >= 1.0
+    assert likeliest_strengths(geometry, rows[:3], noise[:3] + 2.0 * packed[:3]) == TRUSTED
+
+
+def test_a_model_in_love_with_a_slow_family_is_overcome(
+    matrix: ChoiceMatrix, candidates: list[Candidate], machine: Machine
+) -> None:
+    """The model thinks packed candidates six times too fast, and puts all of them before all others."""
+    packed = np.array([candidate.tiles[0].block > 1 for candidate in candidates])
+    for seed in range(3):
+        times, prior = machine(seed, model_error=0.1)
+        times, prior = np.where(packed, 2.0 * times, times), np.where(packed, prior / 6, prior)
+        seeds = [Pick(row=0, reason=PickReason.REFERENCE), Pick(row=int(prior.argmin()), reason=PickReason.MODEL)]
+        rows = [pick.row for pick in picks_of(matrix, times, prior, 32, seed=seed, seeds=seeds)]
+        assert times[rows].min() <= 1.1 * times.min()
 
 
 def test_regret_with_a_weak_model_beats_the_model_s_order_and_random(matrix: ChoiceMatrix, machine: Machine) -> None:

@@ -96,13 +96,13 @@ class Session:
         self._compile_seconds, self._least_call_seconds = compile_seconds, least_call_seconds
         self._best_ns: float | None = None
         self._quiet = threading.Lock()  # held while compiling, and while measuring what compiling would disturb
-        self._pending: Future[Any] | None = None
+        self._pending: list[Future[Any]] = []
 
     def __enter__(self) -> Session:
+        self._shared = SharedObject.store(self.subject)
         self.cores = choose_cores()
         self._affinity = os.sched_getaffinity(0)
         os.sched_setaffinity(0, self.cores.rest)
-        self._shared = SharedObject.store(self.subject)
         self._compiler = Worker(self._server, Role.COMPILE, self.cores.compile, self._shared)
         self._measurer = Worker(self._server, Role.MEASURE, self.cores.measure, self._shared)
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="autotune-compile")
@@ -110,9 +110,10 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self._executor.shutdown(wait=False, cancel_futures=True)
-        while self._pending is not None and not self._pending.done():
-            self._compiler.interrupt()
-            wait([self._pending], timeout=0.02)
+        for future in self._pending:
+            while not future.done():
+                self._compiler.interrupt()
+                wait([future], timeout=0.02)
         self._compiler.stop()
         self._measurer.stop()
         self._shared.close()
@@ -128,8 +129,9 @@ class Session:
 
     def compile(self, candidate: object) -> Future[Any]:
         """Begin to compile, in order of asking; the future holds a Kernel, CompileError, CompileTimeout or Crash."""
-        self._pending = self._executor.submit(self._compile, candidate)
-        return self._pending
+        future = self._executor.submit(self._compile, candidate)
+        self._pending = [*(f for f in self._pending if not f.done()), future]
+        return future
 
     def _compile(self, candidate: object) -> Any:
         with self._quiet:
@@ -188,6 +190,8 @@ class Session:
         """Rank kernels that passed the gate, best first, by successive halving in two fresh processes.
 
         A kernel that crashes or hangs here drops out. Names in the result are the kernels' `sha256`.
+
+        Raises: WorkerFailure where the kernels fail together and none of them alone.
         """
         alive = list({k.sha256: k for k in kernels}.values())
         losers: list[Standing] = []
@@ -196,13 +200,14 @@ class Session:
         ]
         with self._quiet:
             try:
-                while True:
+                while alive:
                     alive, standings = self._heat(workers, alive)
                     if len(standings) <= FINAL_KERNELS:
                         return standings + losers
                     kept = {s.name for s in standings[: (len(standings) + 1) // 2]}
                     losers = standings[len(kept) :] + losers
                     alive = [k for k in alive if k.sha256 in kept]
+                return losers
             finally:
                 for worker in workers:
                     worker.stop()
@@ -215,6 +220,8 @@ class Session:
             answer = self._ask(request, worker)
             if not isinstance(answer, list):
                 sound = [k for k in kernels if isinstance(self._time_in(worker, k), Measured)]
+                if len(sound) == len(kernels):
+                    raise WorkerFailure(f"the finalists fail together, none of them alone: {answer}")
                 return self._heat(workers, sound) if sound else ([], [])
             times.append(answer)
         finalists = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -208,6 +209,16 @@ def test_an_unwritten_integer_is_noticed_even_where_poison_is_the_answer(clock: 
     assert isinstance(verdict(program, clock, kernel_of(MINUS_STEP, N)), Passed)
     found = verdict(program, clock, kernel_of(MINUS_STEP, N - 1))
     assert isinstance(found, Wrong) and found.where.startswith(f"y[{N - 1}] differs between two runs")
+
+
+def test_an_empty_tensor_is_no_special_case(clock: Clock) -> None:
+    program = scaling_in_place()
+    axis = replace(program.axes[0], extent=Affine())
+    scale, y = program.parameters
+    assert isinstance(y, Tensor)
+    empty = replace(program, axes=(axis,), parameters=(scale, replace(y, shape=(Affine(),))))
+    nothing = kernel_of("", 1)
+    assert isinstance(verdict(empty, clock, nothing, scale=0.75), Passed)
 
 
 def test_checks_are_announced_with_what_they_run(clock: Clock) -> None:

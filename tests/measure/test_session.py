@@ -181,6 +181,11 @@ def test_the_shootout_ranks_the_faster_first_and_drops_what_crashes(session: Ses
     assert ranked[0].ns < ranked[1].ns
 
 
+def test_a_shootout_of_kernels_that_all_fail_has_no_winner(session: Session) -> None:
+    assert session.shootout([session.compile("null write").result()]) == []
+    assert session.shootout([]) == []
+
+
 def test_workers_are_replaced_after_their_share_of_candidates(session: Session) -> None:
     kernel = session.compile("right").result()
     pids = set()
@@ -201,11 +206,12 @@ def test_leaving_while_compiling_ends_at_once_and_leaves_no_process(server: Fork
     cases = make_cases(program, 7, sizes={"N": 1003}, scalars={}, oracle_seconds=0)
     begin = time.monotonic()
     with Session(server, program, host_target(), cases, build="fake_build:build") as leaving:
-        leaving.compile("compiler hangs")
-        while not leaving._compiler._pid:
+        running, queued = leaving.compile("compiler hangs"), leaving.compile("right")
+        while not leaving._compiler._served:
             time.sleep(0.01)
         pid = leaving._compiler._pid
     assert time.monotonic() - begin < 10
+    assert isinstance(running.result(), Crash) and queued.cancelled()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
     assert os.sched_getaffinity(0) == affinity

@@ -22,6 +22,7 @@ from autotune.realizations.structure import NestChoice, Structure
 
 ROW_BLOCKS = (1, 2, 4)
 PACKET_VECTORS = (1, 2, 4)
+MAX_UNROLLED_POINTS = 16
 TILE_BLOCKS = (64, 256, 1024, 4096)
 
 
@@ -301,10 +302,13 @@ def chain_options(context: NestContext, choice: NestChoice) -> tuple[int, ...]:
 
 
 def lane_options(context: NestContext, axis: int | None) -> tuple[int, ...]:
+    """Lane counts, the target's own first; other ones only where a packet is one program or one vector of them."""
     if axis is None:
         return (1,)
     native = context.facts.target.lanes(context.widest)
     options = sorted(lanes_of(context.facts.target), key=lambda lanes: (lanes != native, -lanes))
+    if prod(context.blocks.values()) not in (1, native):
+        return (native,)
     block = context.blocks.get(axis)
     fitting = tuple(lanes for lanes in options if block is None or block % lanes == 0)
     return fitting or tuple(options)
@@ -318,7 +322,8 @@ def block_options(context: NestContext, axis: int | None, lanes: int) -> Iterato
         extent = context.extent(loop.axis)
         tables.append([(loop.axis, f) for f in _factors(context, loop.axis, axis, lanes, extent, native)])
     for combination in product(*tables):
-        yield tuple(Block(axis=a, factor=f) for a, f in combination if f > 1)
+        if prod(f for _, f in combination) <= MAX_UNROLLED_POINTS:
+            yield tuple(Block(axis=a, factor=f) for a, f in combination if f > 1)
 
 
 def _factors(
@@ -329,7 +334,7 @@ def _factors(
         wanted = (1,) if transposes else compute.FACTORS if native else (1, 4)
         return tuple(f for f in wanted if f == 1 or f * lanes <= extent)
     if loop_axis in context.blocks:
-        return tuple(sorted({1, extent})) if extent <= 8 else (1,)
+        return (extent,) if extent <= max(ROW_BLOCKS) else (1,)
     if transposes:
         return (min(lanes, extent),)
     if axis is None and loop_axis == context.nest.loops[-1].axis:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from autotune.calibration.price import price
 from autotune.calibration.prior import Prices
-from autotune.ir.buffer import Buffer, BufferProgram, StoreBuffer, StoreTensor
-from autotune.ir.program import operands
+from autotune.ir.buffer import Buffer, BufferProgram, Role, StoreBuffer, StoreTensor
+from autotune.ir.program import Elementwise, operands
 from autotune.realizations.context import NestContext, ProgramFacts
 from autotune.realizations.compute import refuse_block
 from autotune.realizations.enumerate import chain_options, loop_choices, variant_choices
@@ -61,6 +61,7 @@ class Tables:
         self._prices = prices
         self._known: dict[Hashable, tuple[Row, ...]] = {}
         self._counts: dict[Hashable, Count] = {}
+        self._extras: dict[Hashable, tuple[tuple[Events, int], ...]] = {}
         self.refusals = RefusalCounts()
 
     def rows(
@@ -85,41 +86,69 @@ class Tables:
     ) -> tuple[Row, ...]:
         contexts = bodies[-1]
         main = max(contexts, key=lambda c: len(c.nest.loops))
-        extra = _ExtraCosts(self, plan, main, keys)
+        plainest: dict[int, NestChoice] = {}
         rows = []
         for choice in loop_choices(main, structure):
             reasons = (r for context in contexts for r in refuse_nest(context.exchanged(choice.apply(context.nest))))
             if self.refusals.add(reasons):
                 continue
-            counts = self.counts(plan, main.nest.number, choice, keys)
+            plain = plainest.setdefault(choice.lanes, choice)
+            counts = self._both(plan, main.nest.number, choice, keys)
             for chains in chain_options(main, choice):
                 chained = replace(choice, chains=chains)
                 trial = main.exchanged(chained.apply(main.nest))
                 if self.refusals.add(refuse_block(trial)):
                     continue
                 for variants in variant_choices(main):
+                    extra = self._extra(plan, main, plain, variants, keys)
                     rows.append(self._row(plan, replace(chained, variants=variants), counts, extra))
         return tuple(sorted(rows, key=lambda row: row.ns))
 
-    def _row(self, plan: BufferProgram, choice: NestChoice, counts: dict[bool, Count], extra: _ExtraCosts) -> Row:
+    def _row(
+        self, plan: BufferProgram, choice: NestChoice, counts: Sequence[Count], extra: Sequence[tuple[Events, int]]
+    ) -> Row:
         """Chains shorten the dependent steps; polynomials add what they cost more than the first ones."""
         whole = whole_packets(plan) / plan.packets
-        share = {True: whole, False: 1.0 - whole} if len(counts) > 1 else dict.fromkeys(counts, 1.0)
+        share = {Role.WHOLE: whole, Role.REST: 1.0 - whole, Role.ANY: 1.0} if len(counts) > 1 else {}
         ns, sizes = 0.0, {}
-        for full, counted in counts.items():
-            more_events, more_instructions = extra.of(full, choice)
-            events = counted.events + more_events
-            ns += share[full] * price(events, counted.dependent_steps / choice.chains, self._prices)
-            sizes[full] = counted.instructions + more_instructions
+        for body, counted, (more_events, more_instructions) in zip(plan.bodies, counts, extra, strict=True):
+            cost = price(counted.events + more_events, counted.dependent_steps / choice.chains, self._prices)
+            ns += share.get(body.role, 1.0) * cost
+            sizes[body.full] = counted.instructions + more_instructions
         return Row(choice=choice, ns=ns, general=sizes.get(False, sizes.get(True, 0)), full=sizes.get(True, 0))
 
-    def counts(
+    def _both(
         self, plan: BufferProgram, number: int, choice: NestChoice, keys: Sequence[Hashable]
-    ) -> dict[bool, Count]:
-        return {
-            body.full: self._count(plan, body.full, number, choice, key)
-            for body, key in zip(plan.bodies, keys, strict=True)
-        }
+    ) -> tuple[Count, ...]:
+        return tuple(
+            self._count(plan, body.full, number, choice, key) for body, key in zip(plan.bodies, keys, strict=True)
+        )
+
+    def _extra(
+        self,
+        plan: BufferProgram,
+        context: NestContext,
+        plain: NestChoice,
+        variants: tuple[tuple[str, str], ...],
+        keys: Sequence[Hashable],
+    ) -> tuple[tuple[Events, int], ...]:
+        """Events and builder instructions, a body, that polynomials cost more than the first ones of a nest.
+
+        They are counted at the plainest register block of the lanes; a function is evaluated as often at every block.
+        """
+        if variants == plain.variants:
+            return ((Events(), 0),) * len(plan.bodies)
+        roles = tuple(body.role for body in plan.bodies)
+        key = (evaluations_key(context), plan.blocks, roles, plain.lanes, plain.tail, variants)
+        if key not in self._extras:
+            number = context.nest.number
+            first = self._both(plan, number, plain, keys)
+            other = self._both(plan, number, replace(plain, variants=variants), keys)
+            self._extras[key] = tuple(
+                (o.events + f.events.scaled(-1.0), o.instructions - f.instructions)
+                for f, o in zip(first, other, strict=True)
+            )
+        return self._extras[key]
 
     def _count(self, plan: BufferProgram, full: bool, number: int, choice: NestChoice, key: Hashable) -> Count:
         key = (key, choice)
@@ -128,36 +157,11 @@ class Tables:
         return self._counts[key]
 
 
-class _ExtraCosts:
-    """What other polynomials cost more than the first ones of a nest, counted once for each lane count.
-
-    They are counted at the plainest register block of the lanes; the evaluations of a function are the same at every
-    block, and so is the difference.
-    """
-
-    def __init__(self, tables: Tables, plan: BufferProgram, context: NestContext, keys: Sequence[Hashable]) -> None:
-        self._tables = tables
-        self._plan = plan
-        self._context = context
-        self._keys = keys
-        self._plainest: dict[int, NestChoice] = {}
-        self._known: dict[Hashable, tuple[Events, int]] = {}
-
-    def of(self, full: bool, choice: NestChoice) -> tuple[Events, int]:
-        """Events and builder instructions more than those of the first polynomials."""
-        plain = self._plainest.setdefault(choice.lanes, replace(choice, chains=1))
-        key = (full, choice.lanes, choice.variants)
-        if key not in self._known:
-            number = self._context.nest.number
-            first = self._tables.counts(self._plan, number, _with_first_variants(plain, self._context), self._keys)[full]
-            other = self._tables.counts(self._plan, number, replace(plain, variants=choice.variants), self._keys)[full]
-            difference = other.events + first.events.scaled(-1.0)
-            self._known[key] = (difference, other.instructions - first.instructions)
-        return self._known[key]
-
-
-def _with_first_variants(choice: NestChoice, context: NestContext) -> NestChoice:
-    return replace(choice, variants=next(iter(variant_choices(context))))
+def evaluations_key(context: NestContext) -> Hashable:
+    """What the number of evaluations of functions in a nest depends on, beside lanes and tail."""
+    ops = {op for op, _, _ in context.functions}
+    values = (let for let in context.computed if isinstance(let.value, Elementwise) and let.value.op in ops)
+    return tuple(loop.axis for loop in context.nest.loops), tuple(sorted(let.id for let in values))
 
 
 def table_key(context: NestContext) -> Hashable:

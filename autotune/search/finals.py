@@ -17,30 +17,38 @@ FINALISTS = 8
 def run_finals(loop: Loop, model_first: str) -> None:
     """Shoot out the finalists and write down their times, the winner's last; nothing where nothing new was measured.
 
-    The winner is the best placed finalist, unless the reference is as fast: then the reference is kept.
+    The best placed finalist meets the reference once more, the two alone, and wins only if it is faster there: a
+    reference that left the field early was timed in another minute of the machine.
     """
-    book = loop.book
-    if book.settled:
+    if loop.book.settled:
         return
     kernels = _finalists(loop, model_first)
     if len(kernels) < 2:
         return
+    placed = _shootout(loop, kernels)
+    winner = next(iter(placed), None)
+    if winner is None:
+        return
+    if winner != loop.reference and loop.reference in placed:
+        if len(kernels) > 2:
+            placed |= _shootout(loop, {id: kernels[id] for id in (loop.reference, winner)})
+        if placed[winner].ns >= placed[loop.reference].ns:
+            winner = loop.reference
+    for id in (*(id for id in placed if id != winner), winner):
+        rigor = _winner_rigor(loop) if id == winner else None
+        _write(loop.book, id, kernels[id], placed[id], rigor)
+
+
+def _shootout(loop: Loop, kernels: dict[str, Kernel]) -> dict[str, Standing]:
+    """Standings by candidate, best first; of equal objects the first one stands for all."""
     with loop.watch.timing("measuring"):
         standings = loop.session.shootout(list(kernels.values()))
     by_object = {kernel.sha256: id for id, kernel in reversed(kernels.items())}
-    placed = {by_object[standing.name]: standing for standing in standings}
-    if not placed:
-        return
-    winner = next(iter(placed))
-    if loop.reference in placed and placed[winner].ns >= placed[loop.reference].ns:
-        winner = loop.reference
-    for id in (*(id for id in placed if id != winner), winner):
-        rigor = _winner_rigor(loop) if id == winner else None
-        _write(book, id, kernels[id], placed[id], rigor)
+    return {by_object[standing.name]: standing for standing in standings}
 
 
 def _finalists(loop: Loop, model_first: str) -> dict[str, Kernel]:
-    """Kernels of the finalists, the reference first: of equal objects the first one stands for all."""
+    """Kernels of the finalists, the reference first."""
     track = loop.book.track
     named = [id for id in (loop.reference, model_first) if track.time_ns(id) is not None]
     chosen = dict.fromkeys([*named, *track.best(FINALISTS)])

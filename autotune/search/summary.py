@@ -41,7 +41,7 @@ def summarize(
         winner=_timed(book, winner, finals),
         reference=_timed(book, reference, finals),
         model_first=_timed(book, model_first, finals),
-        tied=_tied(winner, finals),
+        tied=_tied(book, winner, finals),
         candidates=len(space.candidates),
         legal=space.legal_count,
         join=space.status,
@@ -65,11 +65,13 @@ def _ending(space: SearchSet, winner: str | None, reference: str | None, *, inte
     return Ending.REFERENCE_KEPT if winner == reference else Ending.IMPROVED
 
 
-def _tied(winner: str | None, finals: dict[str, Outcome]) -> bool:
-    times = {id: end.ns for id, outcome in finals.items() if isinstance(end := _end(outcome), Measured)}
-    if winner is None or winner not in times:
+def _tied(book: Notebook, winner: str | None, finals: dict[str, Outcome]) -> bool:
+    """Whether another finalist's time equals the winner's; by the races, which compare however long ago they were."""
+    limit_ns = book.track.time_ns(winner)
+    if limit_ns is None:
         return False
-    return any(ns <= times[winner] * (1 + TIE_BAND) for id, ns in times.items() if id != winner)
+    others = [book.track.time_ns(id) for id in finals if id != winner]
+    return any(ns is not None and ns <= limit_ns * (1 + TIE_BAND) for ns in others)
 
 
 def _end(outcome: Outcome) -> states.Outcome:

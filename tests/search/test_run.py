@@ -122,6 +122,7 @@ def test_reference_and_model_first_are_measured_first_and_in_the_finals(place: W
     assert {place.ids[0], first} <= set(session.shootouts[0]) and len(session.shootouts[0]) <= 8
     assert [outcome.picked for outcome in place.outcomes()[:2]] == [PickReason.REFERENCE, PickReason.MODEL]
     assert result.model_first is not None and result.model_first.id == first
+    assert result.winner is not None and set(session.shootouts[1]) == {place.ids[0], result.winner.id}
 
 
 def test_every_fault_ends_in_its_own_state_and_the_search_goes_on(place: Workplace, simulated: Session) -> None:
@@ -203,6 +204,14 @@ def test_the_reference_and_the_model_s_first_are_measured_at_any_budget(place: W
     result = place.search(session, budget_s=1e-9)
     assert len(session.timed) == 2 and len(session.shootouts) == 1
     assert isinstance(result.stopped_by, Budget) and result.winner is not None and result.reference is not None
+
+
+def test_twins_of_the_winner_are_reported_as_a_tie(small: Workplace, simulated: Session) -> None:
+    apart = {id: 1000.0 + 100.0 * k for k, id in enumerate(reversed(small.ids))}
+    assert not small.search(simulated(apart)).tied
+    small.path = small.path.with_name("twins.sqlite")
+    twins = apart | {small.ids[-2]: apart[small.ids[-1]]}
+    assert small.search(simulated(twins)).tied
 
 
 def test_ctrl_c_returns_the_best_so_far(place: Workplace, simulated: Session) -> None:

@@ -226,6 +226,13 @@ class Program:
         assert isinstance(parameter, Tensor)
         return parameter
 
+    def slots(self) -> dict[int, int]:
+        """Position of each parameter among the entry's 64-bit arguments: tensors first, then scalars."""
+        numbers = range(len(self.parameters))
+        tensors = [n for n in numbers if isinstance(self.parameters[n], Tensor)]
+        scalars = [n for n in numbers if isinstance(self.parameters[n], Scalar)]
+        return {number: slot for slot, number in enumerate((*tensors, *scalars))}
+
     def lets(self) -> dict[int, Let]:
         """Every value definition by its number."""
         return {s.id: s for s in statements(self.body) if isinstance(s, Let)}

@@ -64,8 +64,9 @@ class _Emitter:
         self.ranges = Ranges(self.program)
         self.spans: dict[int, Span] = {}
         self._uids = count(1)
+        slots = self.program.slots()
         self.tensors = {
-            number: builder.argument_pointer(number, parameter.dtype)
+            number: builder.argument_pointer(slots[number], parameter.dtype)
             for number, parameter in enumerate(self.program.parameters)
             if not isinstance(parameter, Scalar)
         }

@@ -94,6 +94,7 @@ class Evaluator:
         self.builder = builder
         self.program = program
         self.lets = program.lets()
+        self.slots = program.slots()
         self.stores = tuple(s for s in statements(program.body) if isinstance(s, Store))
         self.ranges = ranges
         self.tensors = tensors
@@ -192,7 +193,7 @@ class Evaluator:
             case Const(value=constant):
                 return self.builder.constant(physical, constant)
             case ScalarArgument(parameter=parameter):
-                return self.builder.argument_scalar(parameter, let.dtype)
+                return self.builder.argument_scalar(self.slots[parameter], let.dtype)
             case IndexValue(expression=expression):
                 return self.index_lanes(expression, point, physical)
             case Load():

@@ -3,6 +3,7 @@ Must not know how a search works or how its result looks."""
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING, Annotated, assert_never
 
 import typer
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
     from autotune.realizations.target import Target
     from autotune.search.result import Ending, SearchResult
     from autotune.settings import Settings
+
+
+class Show(Enum):
+    """How much a search prints."""
+
+    NOTHING = "nothing"
+    JSON = "json"
+    TABLES = "tables"
+    MORE = "more"
 
 
 @verb
@@ -51,11 +61,10 @@ def search(
         quiet=quiet,
     )
     chosen = parse_target(settings.target)
-    results = _search_each(
-        every_question(file, kernel, shape), chosen, settings, quiet=quiet or as_json, verbose=verbose
-    )
-    _report(results, as_json=as_json, quiet=quiet, verbose=verbose)
-    return most_serious(exit_code(result.ending) for result in results)
+    show = Show.JSON if as_json else Show.NOTHING if quiet else Show.MORE if verbose else Show.TABLES
+    results, interrupted = _search_each(every_question(file, kernel, shape), chosen, settings, show)
+    _report_all(results, show)
+    return most_serious([*(exit_code(r.ending) for r in results), *([ExitCode.INTERRUPTED] if interrupted else [])])
 
 
 def exit_code(ending: Ending) -> ExitCode:
@@ -77,38 +86,50 @@ def exit_code(ending: Ending) -> ExitCode:
 
 
 def _search_each(
-    questions: list[Question], target: Target, settings: Settings, *, quiet: bool, verbose: bool
-) -> list[SearchResult]:
-    """Results in order, up to the first search that the user ended."""
+    questions: list[Question], target: Target, settings: Settings, show: Show
+) -> tuple[list[SearchResult], bool]:
+    """Results in order, each shown when it is there; whether the user ended one of the searches."""
     from autotune import tune
     from autotune.report.progress import progress
     from autotune.search.result import Ending
 
-    results = []
+    results: list[SearchResult] = []
     for question in questions:
-        with progress(quiet=quiet, verbose=verbose) as listener:
-            result = tune.search(
-                question.kernel,
-                question.shape,
-                target,
-                budget_s=settings.budget_s,
-                max_trials=settings.max_trials,
-                seed=settings.seed,
-                database=settings.database,
-                on_event=listener,
-            )
+        try:
+            with progress(quiet=show in (Show.NOTHING, Show.JSON), verbose=show is Show.MORE) as listener:
+                result = tune.search(
+                    question.kernel,
+                    question.shape,
+                    target,
+                    budget_s=settings.budget_s,
+                    max_trials=settings.max_trials,
+                    seed=settings.seed,
+                    database=settings.database,
+                    on_event=listener,
+                )
+        except KeyboardInterrupt:  # before there was anything to keep of this one
+            return results, True
         results.append(result)
+        _report_one(result, show)
         if result.ending is Ending.INTERRUPTED:
-            break
-    return results
+            return results, True
+    return results, False
 
 
-def _report(results: list[SearchResult], *, as_json: bool, quiet: bool, verbose: bool) -> None:
-    from autotune.report.document import print_document
-    from autotune.report.outcome import print_results
+def _report_one(result: SearchResult, show: Show) -> None:
+    from autotune.report.outcome import print_result
     from autotune.report.screen import output
 
-    if as_json:
+    if show in (Show.TABLES, Show.MORE):
+        print_result(output(), result, verbose=show is Show.MORE)
+
+
+def _report_all(results: list[SearchResult], show: Show) -> None:
+    from autotune.report.document import print_document
+    from autotune.report.outcome import print_overview
+    from autotune.report.screen import output
+
+    if show is Show.JSON:
         print_document({"results": [result.to_json() for result in results]})
-    elif not quiet:
-        print_results(output(), results, verbose=verbose)
+    elif show is not Show.NOTHING and len(results) > 1:
+        print_overview(output(), results)

@@ -16,15 +16,6 @@ from autotune.search.result import Ending, SearchResult, Timed
 _RULES_SHOWN = 5
 
 
-def print_results(console: Console, results: Sequence[SearchResult], *, verbose: bool) -> None:
-    """One block a workload, and an overview where there are several; `verbose` lists every rule and failure."""
-    for result in results:
-        _print_result(console, result, verbose=verbose)
-    if len(results) > 1:
-        console.print()
-        print_table(console, _overview(results))
-
-
 def headline(result: SearchResult) -> str:
     """The outcome in one sentence."""
     match result.ending:
@@ -42,7 +33,8 @@ def headline(result: SearchResult) -> str:
             return f"interrupted{best}; the same command continues"
 
 
-def _print_result(console: Console, result: SearchResult, *, verbose: bool) -> None:
+def print_result(console: Console, result: SearchResult, *, verbose: bool) -> None:
+    """What one search found; `verbose` lists every rule."""
     console.print()
     console.print(f"{result.title} on simd:{result.target}", style="bold", soft_wrap=True)
     console.print(headline(result), soft_wrap=True)
@@ -60,17 +52,15 @@ def _print_result(console: Console, result: SearchResult, *, verbose: bool) -> N
 
 
 def _candidates(result: SearchResult) -> Table:
-    made = table(
-        "", "candidate", "id", "time a call", "9 of 10 below", "predicted", "code", "workspace", numbers=_NUMBERS
-    )
-    rows = (("reference", result.reference), ("winner", result.winner), ("first by the model", result.model_first))
+    made = table("", "candidate", "id", "time", "90 % below", "predicted", "code", "workspace", numbers=_NUMBERS)
+    rows = (("reference", result.reference), ("winner", result.winner), ("model's first", result.model_first))
     for name, timed in rows:
         if timed is not None:
             made.add_row(name, *_cells(timed))
     return made
 
 
-_NUMBERS = ("time a call", "9 of 10 below", "predicted", "code", "workspace")
+_NUMBERS = ("time", "90 % below", "predicted", "code", "workspace")
 
 
 def _cells(timed: Timed) -> tuple[str, ...]:
@@ -121,14 +111,16 @@ def _effort(result: SearchResult) -> str:
     )
 
 
-def _overview(results: Sequence[SearchResult]) -> Table:
+def print_overview(console: Console, results: Sequence[SearchResult]) -> None:
+    """One row a workload."""
+    console.print()
     made = table("All workloads", "workload", "reference", "winner", "speed-up", "outcome", numbers=_OVERVIEW_NUMBERS)
     for result in results:
         before, after = _times(result)
         made.add_row(
             result.title, time_text(before), time_text(after), speedup_text(before, after), result.ending.value
         )
-    return made
+    print_table(console, made)
 
 
 _OVERVIEW_NUMBERS = ("reference", "winner", "speed-up")

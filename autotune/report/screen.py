@@ -4,7 +4,7 @@ Must not know what is written to them."""
 from __future__ import annotations
 
 import sys
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 from rich.console import Console
 from rich.table import Table
@@ -23,17 +23,14 @@ def messages() -> Console:
 
 
 def table(title: str, *columns: str, numbers: tuple[str, ...] = ()) -> Table:
-    """An empty table of the house form; columns named in `numbers` align right."""
+    """An empty table of the house form; columns named in `numbers` align right, they and `id` do not wrap."""
     made = Table(
-        title=title or None,
-        title_justify="left",
-        title_style="bold",
-        header_style="underline",
-        box=None,
-        pad_edge=False,
+        title=title or None, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False
     )
     for column in columns:
-        made.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
+        whole = column in numbers or column == "id"
+        justify: Literal["left", "right"] = "right" if column in numbers else "left"
+        made.add_column(column, justify=justify, overflow="fold", no_wrap=whole)
     return made
 
 

@@ -13,13 +13,23 @@ from autotune.realizations.target import Target
 from autotune.report.screen import table
 from autotune.report.units import bytes_text
 
-_ABILITIES = {"has_fma": "fma", "has_gather": "gather", "has_scatter": "scatter", "has_table_permute": "table permute"}
+_ABILITIES = {"has_fma": "fma", "has_gather": "gather", "has_scatter": "scatter", "has_table_permute": "permute"}
 
 
 def targets_table(targets: Sequence[Target], runs_here: Mapping[str, bool], default: str) -> Table:
     """One row an instruction set; `default` is the one that plain `simd` means on this machine."""
     made = table(
-        "Targets", "target", "here", "f32 lanes", "registers", "masks", "has", "L1", "L2", "L3", numbers=("f32 lanes",)
+        "Targets",
+        "target",
+        "here",
+        "f32 lanes",
+        "registers",
+        "masked bits",
+        "has",
+        "L1",
+        "L2",
+        "L3",
+        numbers=("f32 lanes",),
     )
     for target in targets:
         here = "compiles only" if not runs_here[target.name] else "default" if target.name == default else "runs"
@@ -63,4 +73,4 @@ def _abilities(target: Target) -> list[str]:
 
 
 def _masks(target: Target) -> str:
-    return " ".join(f"{8 * size}-bit" for size in target.masked_sizes_bytes) or "-"
+    return " ".join(str(8 * size) for size in target.masked_sizes_bytes) or "-"

@@ -24,9 +24,11 @@ class FakeSearch:
     asked: list[dict[str, Any]] = field(default_factory=list)
 
     def __call__(self, kernel: Any, shape: dict[str, float], target: Any, **options: Any) -> SearchResult:
+        if not self.endings:
+            raise KeyboardInterrupt
         title = f"{kernel.name}:{','.join(f'{k}={v}' for k, v in shape.items())}"
         self.asked.append({"title": title, "target": target.name, **options})
-        return replace(RESULT, title=title, target=target.name, ending=self.endings[len(self.asked) - 1])
+        return replace(RESULT, title=title, target=target.name, ending=self.endings.pop(0))
 
 
 RESULT = SearchResult(
@@ -113,6 +115,16 @@ def test_ctrl_c_ends_the_searches_that_follow_too(command: Command, row_sum: Pat
     assert ran.code == ExitCode.INTERRUPTED
     assert len(searched.asked) == 1
     assert "the same command continues" in ran.out
+
+
+def test_ctrl_c_during_a_later_search_keeps_what_the_first_printed(
+    command: Command, row_sum: Path, searched: FakeSearch
+) -> None:
+    searched.endings = [Ending.IMPROVED]
+    ran = command("search", row_sum, "--shape", "M=1,N=2", "--shape", "M=2,N=1")
+    assert ran.code == ExitCode.INTERRUPTED
+    assert "row_sum:M=1,N=2 on simd:" in ran.out
+    assert "Traceback" not in ran.err
 
 
 def test_a_wrong_shape_stops_before_the_first_search(command: Command, row_sum: Path, searched: FakeSearch) -> None:

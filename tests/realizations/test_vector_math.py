@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -24,6 +24,8 @@ _CASES = [
     for variant in ALL_VARIANTS
     if variant.available(named_target(name), 100.0)
 ]
+_COUNT = 2**22  # points a variant
+_SINGLE = [variant for variant in ALL_VARIANTS if variant.dtype is DType.F32]
 
 
 def _bound(variant: Variant, target_name: str) -> float:
@@ -33,7 +35,7 @@ def _bound(variant: Variant, target_name: str) -> float:
     return bound
 
 
-@cache
+@lru_cache(maxsize=2)
 def _points(op: Op, dtype: DType, count: int) -> tuple[np.ndarray, np.ndarray]:
     x = references.samples(op, dtype, count, seed=1)
     return x, references.wide(op, x)
@@ -69,7 +71,9 @@ def _worst(variant: Variant, x: np.ndarray, y: np.ndarray, exact: np.ndarray) ->
 @pytest.mark.parametrize(("variant", "target_name"), _CASES)
 def test_declared_bound_holds(variant: Variant, target_name: str) -> None:
     handle, lanes = _compile(variant, target_name)
-    count = 2**17 if target_name == "avx512" else 2**14
+    count = _COUNT if target_name == jit.host_target().name else 2**14
+    if (variant.op, variant.dtype) == (Op.ERF, DType.F64):
+        count //= 16  # its reference is a long series
     x, exact = _points(variant.op, variant.dtype, count)
     error, at = _worst(variant, x, _apply(handle, x, lanes), exact)
     assert error <= _bound(variant, target_name), f"{error:.3f} ulp at {at!r}"
@@ -114,7 +118,7 @@ def test_every_variant_compiles_and_is_counted(target_name: str) -> None:
             emit_map(counter, variant.dtype, lanes, variant.emit, trips=8)
             events = counter.events()
             assert events[Event.VECTOR_LOAD] == 8 == events[Event.VECTOR_STORE]
-            assert events.total((Event.FMA, Event.MUL)) >= 8 * 5
+            assert events.total((Event.FMA, Event.MUL)) >= 8 * 4
 
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64])

@@ -142,7 +142,7 @@ def _machine(target: Target) -> Any:
         cpu=target.cpu,
         features=target.features,
         opt=_CODE_GENERATION_LEVEL,
-        reloc="static",
+        reloc="pic",
         codemodel="small",  # constants are addressed relative to the code
     )
 
@@ -231,9 +231,7 @@ def load(object_bytes: bytes, symbol: str) -> Handle:
     _bind_allowed_calls()
     # An engine owns its machine: two engines on one machine crash.
     host = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
-    # One block for all sections keeps constants within reach of the code; call stubs do not fit that block.
-    one_block = not summary.undefined
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), host, use_lmm=one_block)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), host)
     engine.add_object_file(llvm.ObjectFileRef.from_data(object_bytes))
     engine.finalize_object()
     return Handle(address=int(engine.get_function_address(symbol)), symbol=symbol, _engine=engine)

@@ -17,7 +17,12 @@ from autotune.ir.interpret import interpret
 from autotune.ir.program import Program, Tensor
 from autotune.language.kernel import Kernel
 from autotune.language.load import load_kernels
-from autotune.tune import CompiledCandidate, compile_reference, compile_winner
+from autotune import tune
+from autotune.build import build
+from autotune.ir.phases import phase_graph
+from autotune.jit import host_target, load
+from autotune.realizations.candidate import Candidate
+from autotune.realizations.reference import reference_candidate
 from benchmarks.buffers import Buffers
 from benchmarks.cases import Answer, Arrays, Case
 from benchmarks.peers import Prepared
@@ -62,13 +67,20 @@ class WinnerAndReference:
 
 
 def tuned(case: Case, budget_s: float) -> NativeKernel:
-    """The winner that a search of at most `budget_s` seconds stores for `case`, or the one it stored before."""
-    return _native(compile_winner(_kernel(case), case.extents, seconds=budget_s))
+    """The winner that a search of at most `budget_s` seconds stores for `case`, or the one it stored before.
+
+    Raises: RuntimeError where the search ends without a correct candidate.
+    """
+    result = tune.search(_kernel(case), case.extents, budget_s=budget_s)
+    if result.winner is None:
+        raise RuntimeError(f"the search of {case.name} found no correct candidate: {result.ending.value}")
+    return _native(case, result.winner.candidate)
 
 
 def reference(case: Case) -> NativeKernel:
     """The reference candidate of `case`."""
-    return _native(compile_reference(_kernel(case), case.extents))
+    program = _kernel(case).bind(**case.extents)
+    return _native(case, reference_candidate(program, phase_graph(program), host_target()))
 
 
 def bind(kernel: NativeKernel, case: Case, buffers: Buffers) -> Prepared:
@@ -92,13 +104,15 @@ def pack_slots(tensors: list[int], scalars: Mapping[str, float]) -> ctypes.Array
     return (ctypes.c_int64 * (len(tensors) + len(bits)))(*tensors, *bits)
 
 
-def _native(made: CompiledCandidate) -> NativeKernel:
+def _native(case: Case, candidate: Candidate) -> NativeKernel:
+    built = build(_kernel(case).bind(**case.extents), candidate, host_target())
+    handle = load(built.object_bytes, built.symbol)
     return NativeKernel(
-        candidate=made.candidate_hash,
-        entry_address=made.handle.address,
-        workspace_bytes=made.workspace_bytes,
-        packets=made.packets,
-        keep_alive=made.handle,
+        candidate=candidate.id,
+        entry_address=handle.address,
+        workspace_bytes=built.workspace_bytes,
+        packets=built.packets,
+        keep_alive=handle,
     )
 
 

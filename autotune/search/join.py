@@ -7,7 +7,7 @@ import heapq
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, islice
 from math import prod
 
 import numpy as np
@@ -31,7 +31,8 @@ from autotune.realizations.target import Target
 from autotune.search.space import FROM_MODEL, FROM_SAMPLE, SearchSet
 from autotune.search.tables import RefusalCounts, Row, Tables
 
-K_BEST = 20_000
+K_BEST = 6_000
+K_BEST_OF_ONE_STRUCTURE = 200
 SAMPLE = 500
 
 
@@ -86,8 +87,8 @@ def search_set(
 ) -> SearchSet:
     """Everything worth choosing from: the `limit` best legal candidates by the model, `sample` uniform ones, the reference.
 
-    The k best are exact over the enumerated structures, since the predicted time of a candidate is the sum of its
-    nests' and of its packets'.
+    The predicted time of a candidate is the sum of its nests', so the best of a structure come in exact order; no
+    structure gives more than its quota, for a model that is wrong about one should not fill the set with it.
     """
     facts = ProgramFacts(program, target)
     tables = Tables(facts, prices)
@@ -98,10 +99,10 @@ def search_set(
     for total, candidate in _k_best(families, target, tables.refusals, limit):
         chosen.setdefault(candidate, (total, FROM_MODEL))
     for total, candidate in _uniform(families, target, sample, random.Random(seed)):
-        chosen.setdefault(candidate, (total, FROM_SAMPLE))
+        chosen[candidate] = (total, FROM_SAMPLE)
     if reference not in chosen:
         counted = count_events(lower(program, graph, reference), target)
-        chosen[reference] = (price(counted.events, counted.dependent_steps, prices), FROM_SAMPLE)
+        chosen[reference] = (price(counted.events, counted.dependent_steps, prices), FROM_MODEL)
         legal += 1
     candidates = tuple(chosen)
     return SearchSet(
@@ -158,7 +159,7 @@ def _k_best(
     order = count()
 
     def stream(family: Family) -> Iterator[tuple[float, int, Family, tuple[int, ...]]]:
-        for total, picks in family.best_first():
+        for total, picks in islice(family.best_first(), K_BEST_OF_ONE_STRUCTURE):
             yield total, next(order), family, picks
 
     found = 0

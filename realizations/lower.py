@@ -22,6 +22,7 @@ from autotune.ir.buffer import (
     StoreBuffer,
     StoreTensor,
     Tail,
+    Transfer,
 )
 from autotune.ir.phases import Phase, PhaseGraph, PhaseKind
 from autotune.ir.planners import linear
@@ -191,7 +192,7 @@ class _BodyLowering:
                     reduced.update(reduce.axes)
         return sorted(a for a in axes if self.ranged(a, loops)), reduced
 
-    def load_transfers(self) -> dict[int, object]:
+    def load_transfers(self) -> dict[int, Transfer]:
         return {p.value: self.transfer[p.number] for p in self.graph.phases if p.number in self.transfer and p.value is not None}
 
     def variants(self, phases: Sequence[Phase], inside: set[int]) -> tuple[tuple[str, str], ...]:

@@ -55,7 +55,7 @@ def reference_structure(facts: ProgramFacts, graph: PhaseGraph) -> Structure:
         if p.kind in (PhaseKind.LOAD, PhaseKind.ELEMENTWISE)
     }
     nests = list(enumerator.partitions(tuple(storage.items()), None))[-1]
-    transfer = ()
+    transfer: tuple[tuple[int, Transfer], ...] = ()
     if lane_axis is not None:
         strided = (p for p in graph.phases if p.kind in (PhaseKind.LOAD, PhaseKind.STORE))
         transfer = tuple((p.number, Transfer.GATHER) for p in strided if enumerator.strided(p, lane_axis))

@@ -175,7 +175,7 @@ def table_key(context: NestContext) -> Hashable:
     for value in reads:
         if value in materialized and value not in context.produced:
             touched.add((value, *_shape(buffers[materialized[value]])))
-    sinks = []
+    sinks: list[tuple[object, ...]] = []
     for sink in context.nest.sinks:
         match sink:
             case StoreTensor(store=number):

@@ -92,7 +92,7 @@ def search_set(
     """
     facts = ProgramFacts(program, target)
     tables = Tables(facts, prices)
-    families = list(_families(facts, graph, tables))
+    families = list(families_of(facts, graph, tables))
     reference = reference_candidate(program, graph, target)
     chosen: dict[Candidate, tuple[float, int]] = {}
     legal = sum(family.size for family in families)
@@ -116,7 +116,8 @@ def search_set(
     )
 
 
-def _families(facts: ProgramFacts, graph: PhaseGraph, tables: Tables) -> Iterator[Family]:
+def families_of(facts: ProgramFacts, graph: PhaseGraph, tables: Tables) -> Iterator[Family]:
+    """Every structure that some legal choice of its nests can realize, with its tables."""
     for structure in Enumerator(facts, graph).structures():
         family = _family(facts, graph, structure, tables)
         if family is not None and family.size:

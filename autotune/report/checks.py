@@ -33,7 +33,7 @@ class Check:
 
 def print_checks(console: Console, checks: Sequence[Check]) -> None:
     """One row a candidate: its input kinds if it is right, else what happened."""
-    made = table("Checked against the oracle", "workload", "candidate", "id", "verdict", "what")
+    made = table("Checked against the oracle", "workload", "candidate", "id", "verdict", "checked on, or what happened")
     for check in checks:
         made.add_row(check.title, check.role, check.candidate, "right" if check.right else "wrong", _what(check.found))
     print_table(console, made)
@@ -57,6 +57,4 @@ def checks_document(checks: Sequence[Check]) -> dict[str, Any]:
 def _what(found: Found) -> str:
     if not isinstance(found, Passed):
         return failure_sentence(found)
-    twice = "each twice" if found.checks.repeated else "once"
-    fenced = ", between guard pages" if found.checks.guard_pages else ""
-    return f"{', '.join(found.checks.kinds)} inputs, {twice}{fenced}"
+    return f"{', '.join(found.checks.kinds)} inputs{'' if found.checks.repeated else ', once'}"

@@ -13,12 +13,16 @@ from autotune.ir.program import Program
 from autotune.realizations.candidate import Buffered, Candidate, Compute, Direct, Inline, Mapping, Storage
 from autotune.report.screen import print_table, table
 
+_COLUMNS = ("phase", "storage", "nest", "lanes", "transfer", "register block", "chains", "variants")
+
 
 def print_choices(console: Console, program: Program, graph: PhaseGraph, candidate: Candidate) -> None:
-    """The choices of a candidate for each phase of the bound program's graph, axes by number and name."""
-    made = table("", "phase", "storage", "nest", "lanes", "transfer", "register block", "chains", "variants")
-    for phase in graph.phases:
-        made.add_row(describe(phase), *_row(program, candidate, phase.number))
+    """The choices of a candidate for each phase of the bound program's graph; columns without any are left out."""
+    rows = [(describe(phase), *_row(candidate, phase.number)) for phase in graph.phases]
+    used = [k for k in range(len(_COLUMNS)) if any(row[k] != "-" for row in rows)]
+    made = table("", *(_COLUMNS[k] for k in used), whole=("phase",))
+    for row in rows:
+        made.add_row(*(row[k] for k in used))
     print_table(console, made)
     for line in _whole(program, candidate):
         console.print(line, soft_wrap=True)
@@ -30,7 +34,7 @@ def axis_text(program: Program, axis: int) -> str:
     return f"a{axis} ({name})" if name else f"a{axis}"
 
 
-def _row(program: Program, candidate: Candidate, phase: int) -> tuple[str, ...]:
+def _row(candidate: Candidate, phase: int) -> tuple[str, ...]:
     storage, mapping = dict(candidate.storage).get(phase), dict(candidate.mapping).get(phase)
     nest, compute = dict(candidate.nests).get(phase), dict(candidate.compute).get(phase)
     transfer = dict(candidate.transfer).get(phase, Transfer.NONE)
@@ -55,11 +59,11 @@ def _storage(storage: Storage) -> str:
 
 
 def _mapping(mapping: Mapping) -> str:
-    return "scalar" if mapping.axis is None else f"{mapping.lanes} along a{mapping.axis}"
+    return "scalar" if mapping.axis is None else f"{mapping.lanes} x a{mapping.axis}"
 
 
 def _compute(compute: Compute) -> tuple[str, str, str]:
-    blocks = ", ".join(f"{block.factor} along a{block.axis}" for block in compute.blocks)
+    blocks = ", ".join(f"{block.factor} x a{block.axis}" for block in compute.blocks)
     variants = ", ".join(f"{operation}: {variant}" for operation, variant in compute.variants)
     return blocks or "-", str(compute.chains), variants or "-"
 

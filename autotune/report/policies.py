@@ -29,7 +29,9 @@ class PolicyRow:
 def print_policies(console: Console, rows: Sequence[PolicyRow], *, verbose: bool) -> None:
     """One row a policy, then one line for each workload without; `verbose` says why each is believed."""
     numbers = ("time a call", "reference", "speed-up")
-    made = table("Policies", "workload", "candidate", *numbers, "9 of 10 samples", "rigor", numbers=numbers)
+    made = table(
+        "Policies", "workload", "candidate", *numbers, "9 of 10 samples", "rigor", numbers=numbers, whole=("candidate",)
+    )
     found = [(row, row.answer) for row in rows if isinstance(row.answer, Policy)]
     for row, policy in found:
         made.add_row(

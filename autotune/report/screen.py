@@ -22,15 +22,14 @@ def messages() -> Console:
     return _console(sys.stderr)
 
 
-def table(title: str, *columns: str, numbers: tuple[str, ...] = ()) -> Table:
-    """An empty table of the house form; columns named in `numbers` align right, they and `id` do not wrap."""
+def table(title: str, *columns: str, numbers: tuple[str, ...] = (), whole: tuple[str, ...] = ("id",)) -> Table:
+    """An empty table of the house form; columns in `numbers` align right, they and those in `whole` do not wrap."""
     made = Table(
         title=title or None, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False
     )
     for column in columns:
-        whole = column in numbers or column == "id"
         justify: Literal["left", "right"] = "right" if column in numbers else "left"
-        made.add_column(column, justify=justify, overflow="fold", no_wrap=whole)
+        made.add_column(column, justify=justify, overflow="fold", no_wrap=column in (*numbers, *whole))
     return made
 
 

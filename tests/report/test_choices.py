@@ -56,7 +56,7 @@ def test_every_phase_has_a_row(program: Program, reference: Candidate) -> None:
 
 def test_choices_of_the_reference_are_named(program: Program, reference: Candidate) -> None:
     text = printed(program, reference)
-    assert "8 along a1" in text
+    assert "8 x a1" in text
     assert "exp: " in text
     assert "clones: general" in text
 
@@ -77,7 +77,7 @@ def test_optional_mechanisms_are_named(program: Program, reference: Candidate) -
         ),
     )
     row = next(line for line in text.splitlines() if line.startswith(f"p{load} "))
-    assert "buffer(a1, a0)" in row and "transpose" in row and "4 along a1" in row
+    assert "buffer(a1, a0)" in row and "transpose" in row and "4 x a1" in row
 
 
 def test_a_buffer_program_lists_buffers_loops_and_what_nests_write(program: Program, reference: Candidate) -> None:

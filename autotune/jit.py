@@ -7,6 +7,7 @@ import ctypes
 import hashlib
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -60,7 +61,7 @@ class Handle:
     symbol: str
     _engine: Any = field(repr=False)
 
-    def function(self) -> ctypes._CFuncPtr:
+    def function(self) -> Callable[[object, int | None, int, int], None]:
         """`entry(args, workspace, first, last)`; calls release the interpreter lock."""
         prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
         entry = prototype(self.address)

@@ -380,16 +380,16 @@ def _variants(op: Op, base: _Base, bounds: dict[str, tuple[float, float | None]]
 _F32_BOUNDS = {
     "table32_scalef": (1.8, None),
     "table16_scalef": (1.0, None),
-    "polynomial_scalef": (0.95, None),
-    "polynomial_bits": (0.95, 1.25),
-    "polynomial_two_scales": (0.95, 1.25),
+    "polynomial_scalef": (1.0, None),
+    "polynomial_bits": (1.0, 1.25),
+    "polynomial_two_scales": (1.0, 1.25),
     "through_f64": (0.51, 0.51),
 }
 _F64_BOUNDS = {
     "table16_scalef": (1.1, None),
-    "polynomial_scalef": (0.95, None),
-    "polynomial_bits": (0.95, 1.25),
-    "polynomial_two_scales": (0.95, 0.95),
+    "polynomial_scalef": (1.0, None),
+    "polynomial_bits": (1.0, 1.25),
+    "polynomial_two_scales": (1.0, 1.0),
 }
 VARIANTS = (
     *_variants(Op.EXP, EXP_F32, _F32_BOUNDS),

@@ -28,7 +28,7 @@ def test_registers_of_wide_and_narrow_vectors() -> None:
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownTargetError, match="unknown target 'avx1024'.*avx512, avx2, sse2, neon"):
+    with pytest.raises(UnknownTargetError, match=r"unknown target 'avx1024'.*avx512, avx2, sse2, neon"):
         named_target("avx1024")
 
 

@@ -49,9 +49,9 @@ def graph(
 
 
 def _check_drawing(out: Path) -> None:
-    from importlib.util import find_spec
-
     if out.suffix != ".svg":
         raise BadOutput(path=out)
-    if find_spec("matplotlib") is None:
-        raise NoDrawing()
+    try:
+        import matplotlib as _  # noqa: F401
+    except ImportError:
+        raise NoDrawing() from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import networkx
@@ -89,3 +90,19 @@ def test_every_verb_explains_itself(command: Command, verb: str) -> None:
     assert ran.code == ExitCode.IMPROVED
     assert f"Usage: autotune {verb}" in ran.out
     assert "--json" in ran.out
+
+
+def test_the_graph_can_be_drawn(command: Command, row_sum: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    ran = command("graph", row_sum, "--out", "graph.svg")
+    assert (ran.code, ran.out) == (ExitCode.IMPROVED, "drawn to graph.svg\n")
+    assert "<svg" in (tmp_path / "graph.svg").read_text()
+
+
+def test_drawing_without_matplotlib_says_what_to_install(
+    command: Command, row_sum: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    ran = command("graph", row_sum, "--out", "graph.svg")
+    assert ran.code == ExitCode.BAD_INPUT
+    assert "write pip install 'autotune-kernels[plot]', or leave --out away for the text form" in ran.err

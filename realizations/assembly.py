@@ -61,6 +61,8 @@ def _count_instruction(name: str, operands: str, found: Counter[Event]) -> None:
         _count_move(name, operands, real_memory, store, masked, found)
     elif "broadcast" in name and memory is not None:
         found[Event.BROADCAST_LOAD] += real_memory
+    elif constant and name.startswith(("vpmovsx", "vpmovzx", "pmovsx", "pmovzx")):
+        pass  # constants stored in fewer bits
     elif not vector:
         if name.startswith(("call",)):
             found[Event.CALL] += 1
@@ -89,7 +91,7 @@ def _count_move(name: str, operands: str, real_memory: bool, store: bool, masked
         found[Event.VECTOR_STORE if store else Event.VECTOR_LOAD] += 1
     elif masked:
         found[Event.ALU] += 1  # a blend
-    elif _SCALAR_MOVES.match(name) and "(" not in operands and re.search(r"%[re]\w\w", operands):
+    elif "%xmm" in operands and "(" not in operands and re.search(r"%[re]\w\w", operands):
         found[Event.SHUFFLE] += 1  # between general and vector registers
 
 

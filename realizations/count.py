@@ -36,6 +36,7 @@ class CountingBuilder(CountingValues):
         self.last = self._scalar(DType.I64)
         self._arguments: dict[tuple[int, DType, bool], Pointer | Vector] = {}
         self._indices: dict[tuple[object, ...], Vector] = {}
+        self._index_constants: dict[int, Vector] = {}
 
     def events(self) -> Events:
         """Expected events of one call of the entry over one packet, as weighted by the trips given."""
@@ -150,7 +151,7 @@ class CountingBuilder(CountingValues):
         else:
             self.instructions += 2 * lanes - 1
             self._put(_SCALAR_LOAD, lanes)
-            self._put(SHUFFLE, 2 * lanes - 2)
+            self._put(SHUFFLE, 2 * lanes)  # indices out of their register, elements into theirs
             if not everywhere:
                 self._put(_BRANCH, lanes)
         return self._result(dtype, lanes)
@@ -174,7 +175,7 @@ class CountingBuilder(CountingValues):
             self._put(SHUFFLE, pieces - self._memory_registers(base.dtype, lanes))
         else:
             self._put(_SCALAR_STORE, lanes)
-            self._put(SHUFFLE, 2 * lanes - 2)
+            self._put(SHUFFLE, 2 * lanes)
             if not everywhere:
                 self._put(_BRANCH, lanes)
 
@@ -186,7 +187,9 @@ class CountingBuilder(CountingValues):
 
     # ---- index arithmetic ---------------------------------------------------------------------------------------
     def index(self, value: int) -> Vector:
-        return self.constant(DType.I64, value)
+        if (found := self._index_constants.get(value)) is None:
+            self._index_constants[value] = found = self.constant(DType.I64, value)
+        return found
 
     def _index(self, operation: str, a: Vector, b: Vector, steps: int = 1) -> Vector:
         """Charged at the depth of the deeper operand, once for equal operands."""
@@ -247,7 +250,7 @@ class CountingBuilder(CountingValues):
             registers = self.target.registers(mask_lane_type(self.target, lanes), lanes)
             self.instructions += 4
             self._put_at(depth, _ADDRESS, 4)
-            self._put_at(depth, SHUFFLE, 1)
+            self._put_at(depth, SHUFFLE, 1 if self.target.has_mask_registers else 2)
             self._put_at(depth, ALU, registers)
             self._indices[key] = found = self._mask(lanes, registers)
         return found

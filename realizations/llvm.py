@@ -28,6 +28,7 @@ class LlvmBuilder(LlvmValues):
         self.first = Vector(DType.I64, 1, "%first")
         self.last = Vector(DType.I64, 1, "%last")
         self._arguments: dict[tuple[int, DType, bool], Pointer | Vector] = {}
+        self._index_constants: dict[int, Vector] = {}
 
     def argument_pointer(self, slot: int, dtype: DType) -> Pointer:
         key = (slot, dtype, True)
@@ -213,7 +214,9 @@ class LlvmBuilder(LlvmValues):
 
     # ---- index arithmetic ---------------------------------------------------------------------------------------
     def index(self, value: int) -> Vector:
-        return self.constant(DType.I64, value)
+        if (found := self._index_constants.get(value)) is None:
+            self._index_constants[value] = found = self.constant(DType.I64, value)
+        return found
 
     def _index(self, opcode: str, a: Vector, b: Vector) -> Vector:
         return self._shared((opcode, a.handle, b.handle), lambda: self._like(a, f"{opcode} i64 {a.handle}, {b.handle}"))

@@ -43,7 +43,7 @@ def sum_of_squares(builder: Builder) -> None:
 
 
 def masked_tail(builder: Builder) -> None:
-    """y[i] = x[i] / scale + table[index[i]] over n elements of any number; slots x, y, n, scale, table, index."""
+    """y[i] = x[i] / scale + table[index[i] & 1023] over any n elements; slots x, y, n, scale, table, index."""
     b, lanes = builder, builder.target.lanes(DType.F32)
     x, y = b.argument_pointer(0, DType.F32), b.argument_pointer(1, DType.F32)
     n, scale = b.argument_scalar(2, DType.I64), b.argument_scalar(3, DType.F32)
@@ -52,7 +52,7 @@ def masked_tail(builder: Builder) -> None:
 
     def element(i: Vector, mask: Vector | None) -> None:
         quotient = b.div(b.load(x, i, lanes, mask=mask), b.splat(scale, lanes))
-        where = b.load(index, i, lanes, mask=mask)
+        where = b.bit_and(b.load(index, i, lanes, mask=mask), b.constant(DType.I32, 1023, lanes))
         b.store(y, i, b.add(quotient, b.gather(table, where)), mask=mask)
 
     def body(i: Vector, _: tuple[Vector, ...]) -> tuple[Vector, ...]:

@@ -350,6 +350,9 @@ def test_memory_operands_count_and_constants_do_not() -> None:
 \tvgatherqps\t(%rax,%zmm1,4), %ymm2 {%k1}
 \tvxorps\t%xmm0, %xmm0, %xmm0
 \tmovq\t8(%rdi), %rax
+\tmovq\t%rax, %rcx
+\tvmovd\t%ecx, %xmm5
+\tvpmovsxbd\t.LCPI0_1(%rip), %zmm6
 \tmovss\t(%rax), %xmm1
 \tdivss\t%xmm0, %xmm1
 """
@@ -361,6 +364,7 @@ def test_memory_operands_count_and_constants_do_not() -> None:
             Event.MASKED_STORE: 1,
             Event.GATHER_LANE: 8,
             Event.SCALAR_LOAD: 2,
+            Event.SHUFFLE: 1,
             Event.DIV_SCALAR: 1,
         }
     )

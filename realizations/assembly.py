@@ -27,6 +27,8 @@ _MULTIPLY = re.compile(r"v?(mulp[sd]|pmull\w|pmuludq|pmuldq)$")
 _MASK = re.compile(r"k(and|or|xor|xnor|not|mov|shift|unpck|test|ortest|andn|add)|vpmovm2|vpmov[bwdq]2m")
 _BRANCH = re.compile(r"j(?!mp)\w+$")
 _MEMORY = re.compile(r"-?\w*\((%[^)]*)\)|(?<![\w.$])-?\w+\(,%[^)]*\)")
+_STACK = re.compile(r"\(%rsp")
+_FRAME = re.compile(r"\(%rsp|\(%rbp")  # where %rbp holds the frame
 _REGISTER_BYTES = {"x": 16, "y": 32, "z": 64}
 
 
@@ -37,19 +39,19 @@ def count(text: str) -> Events:
     counting builder leaves them out; loops are not told from branches, so both are counted as branches.
     """
     found: Counter[Event] = Counter()
+    stack = _FRAME if re.search(r"mov\w*\s+%rsp, %rbp", text) else _STACK
     for line in text.splitlines():
         parts = line.strip().split(None, 1)
         if not parts or parts[0].startswith((".", "#")) or parts[0].endswith(":"):
             continue
-        _count_instruction(parts[0], parts[1].split("#")[0] if len(parts) > 1 else "", found)
+        _count_instruction(parts[0], parts[1].split("#")[0] if len(parts) > 1 else "", stack, found)
     return Events.of(found)
 
 
-def _count_instruction(name: str, operands: str, found: Counter[Event]) -> None:
+def _count_instruction(name: str, operands: str, stack: re.Pattern[str], found: Counter[Event]) -> None:
     memory = _MEMORY.search(operands)
     constant = memory is not None and ("%rip" in operands or ".LCPI" in operands)
-    stack = memory is not None and re.search(r"\(%rsp|\(%rbp", operands) is not None
-    real_memory = memory is not None and not constant and not stack
+    real_memory = memory is not None and not constant and stack.search(operands) is None
     store = real_memory and _is_store(name, operands)
     vector = "%xmm" in operands or "%ymm" in operands or "%zmm" in operands
     masked = "{%k" in operands
@@ -61,6 +63,7 @@ def _count_instruction(name: str, operands: str, found: Counter[Event]) -> None:
         _count_move(name, operands, real_memory, store, masked, found)
     elif "broadcast" in name and memory is not None:
         found[Event.BROADCAST_LOAD] += real_memory
+        found[Event.ALU] += masked and "{z}" not in operands  # blends a constant in
     elif constant and name.startswith(("vpmovsx", "vpmovzx", "pmovsx", "pmovzx")):
         pass  # constants stored in fewer bits
     elif not vector:

@@ -26,7 +26,7 @@ class CountingBuilder(CountingValues):
     """Counts what LlvmBuilder's code would issue: once for the text, and weighted by trips and probabilities.
 
     A loop's body runs once, with its weight. Slots cost nothing. Index arithmetic and splats are charged where their
-    operands were made, since LLVM hoists them there, and only once.
+    operands were made, since LLVM hoists them there, and once in every place that no earlier one dominates.
     """
 
     def __init__(self, target: Target) -> None:
@@ -35,7 +35,6 @@ class CountingBuilder(CountingValues):
         self.first = self._scalar(DType.I64)
         self.last = self._scalar(DType.I64)
         self._arguments: dict[tuple[int, DType, bool], Pointer | Vector] = {}
-        self._indices: dict[tuple[object, ...], Vector] = {}
         self._index_constants: dict[int, Vector] = {}
 
     def events(self) -> Events:
@@ -77,8 +76,8 @@ class CountingBuilder(CountingValues):
         fill: Number = 0,
         align_bytes: int | None = None,
     ) -> Vector:
-        self.instructions += 1
         dtype = base.dtype
+        self.instructions += 2 if dtype is DType.BOOL else 1
         everywhere = mask is None or mask.constant is True
         if base.space is Space.REGISTER:
             return self._scalar(dtype) if lanes == 1 else self._result(dtype, lanes)
@@ -194,13 +193,13 @@ class CountingBuilder(CountingValues):
     def _index(self, operation: str, a: Vector, b: Vector, steps: int = 1) -> Vector:
         """Charged at the depth of the deeper operand, once for equal operands."""
         key = (operation, a.handle, b.handle)
-        if (found := self._indices.get(key)) is not None:
+        if (found := self._shared(key)) is not None:
             return found
         depth = max(a.handle.depth, b.handle.depth)  # type: ignore[attr-defined]
         self.instructions += 1
         if steps:
             self._put_at(depth, _ADDRESS, steps)
-        self._indices[key] = made = Vector(DType.I64, 1, Scalar(depth, False))
+        self._scopes[-1][key] = made = Vector(DType.I64, 1, Scalar(depth, False))
         return made
 
     def index_add(self, a: Vector, b: Vector) -> Vector:
@@ -245,14 +244,14 @@ class CountingBuilder(CountingValues):
                 return self.constant(DType.BOOL, live >= lanes, lanes)
             return self._mask(lanes, 1)
         key = ("first", count.handle, lanes)
-        if (found := self._indices.get(key)) is None:
+        if (found := self._shared(key)) is None:
             depth: int = count.handle.depth  # type: ignore[attr-defined]
             registers = self.target.registers(mask_lane_type(self.target, lanes), lanes)
             self.instructions += 4
             self._put_at(depth, _ADDRESS, 4)
             self._put_at(depth, SHUFFLE, 1 if self.target.has_mask_registers else 2)
             self._put_at(depth, ALU, registers)
-            self._indices[key] = found = self._mask(lanes, registers)
+            self._scopes[-1][key] = found = self._mask(lanes, registers)
         return found
 
     # ---- control ------------------------------------------------------------------------------------------------
@@ -279,8 +278,10 @@ class CountingBuilder(CountingValues):
         weight = self._weight
         self._weight = weight * expected
         self._weights.append(self._weight)
+        self._scopes.append({})
         self._put(_LOOP, 1)
         results = body(self._scalar(DType.I64), self._renamed(carried))
+        self._scopes.pop()
         self._weights.pop()
         self._weight = weight
         return self._renamed(results)
@@ -309,7 +310,9 @@ class CountingBuilder(CountingValues):
                 weight = self._weight
                 self._weight = weight * share
                 self._weights.append(self._weight)
+                self._scopes.append({})
                 arm()
+                self._scopes.pop()
                 self._weights.pop()
                 self._weight = weight
 

@@ -23,15 +23,14 @@ _SATURATING_STEPS = 4  # convert, clamp above, replace NaN
 
 
 class Scalar:
-    """Handle of a one-lane value: the loop depth that made it, and the splats made of it."""
+    """Handle of a one-lane value, with the loop depth that made it."""
 
-    __slots__ = ("depth", "loaded", "registers", "splats")
+    __slots__ = ("depth", "loaded", "registers")
 
     def __init__(self, depth: int, loaded: bool) -> None:
         self.depth = depth
         self.loaded = loaded  # still only a load that a splat can take over
         self.registers = 1
-        self.splats: dict[int, Vector] | None = None
 
 
 class Shape:
@@ -57,6 +56,7 @@ class CountingValues(Builder, ABC):
         self._shapes: dict[tuple[DType, int], Shape] = {}
         self._masks: dict[tuple[int, int], Shape] = {}
         self._constants: dict[tuple[DType, Number, int], Vector] = {}
+        self._scopes: list[dict[tuple[object, ...], Vector]] = [{}]
 
     # ---- recording ----------------------------------------------------------------------------------------------
     def _put(self, event: int, times: float) -> None:
@@ -68,6 +68,13 @@ class CountingValues(Builder, ABC):
         weights = self._weights
         self._static[event] += times
         self._dynamic[event] += times * weights[min(depth, len(weights) - 1)]
+
+    def _shared(self, key: tuple[object, ...]) -> Vector | None:
+        """What was made for this key in a place that dominates this one; LlvmBuilder shares the same values."""
+        for scope in self._scopes:
+            if (found := scope.get(key)) is not None:
+                return found
+        return None
 
     def _shape(self, dtype: DType, lanes: int) -> Shape:
         key = (dtype, lanes)
@@ -137,9 +144,8 @@ class CountingValues(Builder, ABC):
         if scalar.constant is not None:
             return self.constant(scalar.dtype, scalar.constant, lanes)
         handle: Scalar = scalar.handle  # type: ignore[assignment]
-        if handle.splats is None:
-            handle.splats = {}
-        if (found := handle.splats.get(lanes)) is None:
+        key = ("splat", handle, lanes)
+        if (found := self._shared(key)) is None:
             self.instructions += 1
             if handle.loaded:
                 self._put_at(handle.depth, _SCALAR_LOAD, -1)
@@ -149,7 +155,7 @@ class CountingValues(Builder, ABC):
                 self._put_at(handle.depth, MASK, 2)
             else:
                 self._put_at(handle.depth, SHUFFLE, 1)
-            handle.splats[lanes] = found = self._result(scalar.dtype, lanes)
+            self._scopes[-1][key] = found = self._result(scalar.dtype, lanes)
         return found
 
     def extract(self, vector: Vector, lane: int) -> Vector:

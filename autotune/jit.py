@@ -26,7 +26,7 @@ _NEEDED_FEATURES = {
     "neon": ("neon",),
 }
 _CODE_GENERATION_LEVEL = 2
-CODE_GENERATION_VERSION = 1
+CODE_GENERATION_VERSION = 2
 """Raise it when the passes below change what an unchanged module compiles to."""
 
 
@@ -78,6 +78,9 @@ def llvm_version() -> str:
 def _initialize() -> None:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
+    # Loop strength reduction takes more than half of code generation and spills where a block has many addresses. The
+    # switch is the whole process's: other users of llvmlite that compile later do without it too.
+    llvm.set_option("autotune", "-disable-lsr")
 
 
 # ---- targets --------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from autotune.realizations.regions import Block as RegionBlock
 from autotune.realizations.regions import Item, Loop, possible_sinks
 from autotune.realizations.structure import NestChoice, Structure
 
-ROW_BLOCKS = (1, 2, 4)
+ROW_BLOCKS = (1, 2, 4, 8)
 PACKET_VECTORS = (1, 2, 4)
 MAX_UNROLLED_POINTS = 16
 TILE_BLOCKS = (64, 256, 1024, 4096)
@@ -307,11 +307,12 @@ def lane_options(context: NestContext, axis: int | None) -> tuple[int, ...]:
         return (1,)
     native = context.facts.target.lanes(context.widest)
     options = sorted(lanes_of(context.facts.target), key=lambda lanes: (lanes != native, -lanes))
+    block = context.blocks.get(axis)
+    if block is not None and block < native:
+        return tuple(lanes for lanes in options if block % lanes == 0)[:1] or (native,)
     if prod(context.blocks.values()) not in (1, native):
         return (native,)
-    block = context.blocks.get(axis)
-    fitting = tuple(lanes for lanes in options if block is None or block % lanes == 0)
-    return fitting or tuple(options)
+    return tuple(lanes for lanes in options if block is None or block % lanes == 0) or tuple(options)
 
 
 def block_options(context: NestContext, axis: int | None, lanes: int) -> Iterator[tuple[Block, ...]]:

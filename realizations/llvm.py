@@ -18,7 +18,8 @@ from autotune.realizations.targets import ALLOWED_CALLS
 class LlvmBuilder(LlvmValues):
     """Writes `entry(args: ptr, workspace: ptr, first: i64, last: i64)`; `finish` gives the module's text.
 
-    A Vector's handle is its LLVM operand text, a Pointer's the name of its base.
+    A Vector's handle is its LLVM operand text, a Pointer's the name of its base. Every tensor and the workspace is a
+    memory scope of its own: callers never pass an output that overlaps another tensor, so loads may move past stores.
     """
 
     def __init__(self, symbol: str, target: Target) -> None:
@@ -28,6 +29,7 @@ class LlvmBuilder(LlvmValues):
         self.first = Vector(DType.I64, 1, "%first")
         self.last = Vector(DType.I64, 1, "%last")
         self._arguments: dict[tuple[int, DType, bool], Pointer | Vector] = {}
+        self._memory_scopes = {"%workspace": self._out.scope()}
         self._index_constants: dict[int, Vector] = {}
 
     def argument_pointer(self, slot: int, dtype: DType) -> Pointer:
@@ -36,6 +38,7 @@ class LlvmBuilder(LlvmValues):
             address = self._out.prologue_value(f"getelementptr i64, ptr %args, i64 {slot}")
             base = self._out.prologue_value(f"load ptr, ptr {address}, align 8")
             self._arguments[key] = Pointer(dtype, Space.TENSOR, base)
+            self._memory_scopes[base] = self._out.scope()
             self.instructions += 1
         pointer = self._arguments[key]
         assert isinstance(pointer, Pointer)
@@ -72,6 +75,10 @@ class LlvmBuilder(LlvmValues):
         return self._out.module(header, signature, " ".join(attributes))
 
     # ---- memory -------------------------------------------------------------------------------------------------
+    def _attachment(self, base: Pointer) -> str:
+        scope = self._memory_scopes.get(str(base.handle))
+        return "" if scope is None else self._out.in_scope(scope)
+
     def _address(self, base: Pointer, index: Vector) -> str:
         if index.constant == 0:
             return str(base.handle)
@@ -95,19 +102,20 @@ class LlvmBuilder(LlvmValues):
         align = align_bytes or base.dtype.size_bytes
         self.instructions += 1
         if mask is None or mask.constant is True:
-            name = self._out.value(f"load {kind}, ptr {address}, align {align}")
+            name = self._out.value(f"load {kind}, ptr {address}, align {align}{self._attachment(base)}")
         else:
-            name = self._masked_load(base.dtype, lanes, address, mask, fill, align)
+            name = self._masked_load(base, lanes, address, mask, fill, align)
         return self._from_memory(base.dtype, lanes, name)
 
-    def _masked_load(self, dtype: DType, lanes: int, address: str, mask: Vector, fill: Number, align: int) -> str:
-        stored = DType.I8 if dtype is DType.BOOL else dtype
+    def _masked_load(self, base: Pointer, lanes: int, address: str, mask: Vector, fill: Number, align: int) -> str:
+        stored = DType.I8 if base.dtype is DType.BOOL else base.dtype
         kind, bits = _vector_text(stored, lanes), _vector_text(DType.BOOL, lanes)
         name = self._out.call(
             kind,
             f"llvm.masked.load.v{lanes}{text.suffix_text(stored, 1)}.p0",
             f"ptr align {align} {address}, {bits} {self._mask_text(mask)}, {kind} {_filled(stored, fill, lanes)}",
             f"ptr, {bits}, {kind}",
+            attachment=self._attachment(base),
         )
         return self._out.value(f"extractelement {kind} {name}, i64 0") if lanes == 1 else name
 
@@ -138,7 +146,7 @@ class LlvmBuilder(LlvmValues):
         self.instructions += 1
         if mask is None or mask.constant is True:
             kind = text.type_text(stored.dtype, stored.lanes)
-            self._out.effect(f"store {kind} {stored.handle}, ptr {address}, align {align}")
+            self._out.effect(f"store {kind} {stored.handle}, ptr {address}, align {align}{self._attachment(base)}")
             return
         lanes = stored.lanes
         wide = self._as_vector(stored) if lanes == 1 else stored
@@ -147,6 +155,7 @@ class LlvmBuilder(LlvmValues):
         self._out.declare("void", name, f"{kind}, ptr, {bits}")
         self._out.effect(
             f"call void @{name}({kind} {wide.handle}, ptr align {align} {address}, {bits} {self._mask_text(mask)})"
+            f"{self._attachment(base)}"
         )
 
     def gather(self, base: Pointer, indices: Vector, *, mask: Vector | None = None, fill: Number = 0) -> Vector:
@@ -166,6 +175,7 @@ class LlvmBuilder(LlvmValues):
             f"<{lanes} x ptr> align {stored.size_bytes} {self._address(base, indices)}, {bits} {allowed}, "
             f"{kind} {_filled(stored, fill, lanes)}",
             f"<{lanes} x ptr>, {bits}, {kind}",
+            attachment=self._attachment(base),
         )
         return self._from_memory(base.dtype, lanes, name)
 
@@ -174,7 +184,7 @@ class LlvmBuilder(LlvmValues):
         name = "poison"
         for lane in range(indices.lanes):
             address = self._address(base, self.extract(indices, lane))
-            element = self._out.value(f"load {kind}, ptr {address}, align {base.dtype.size_bytes}")
+            element = self._out.value(f"load {kind}, ptr {address}, align {base.dtype.size_bytes}{self._attachment(base)}")
             name = self._out.value(f"insertelement {wide} {name}, {kind} {element}, i64 {lane}")
         self.instructions += 2 * indices.lanes
         return self._from_memory(base.dtype, indices.lanes, name)
@@ -189,7 +199,7 @@ class LlvmBuilder(LlvmValues):
             for lane in range(lanes):
                 part = self.extract(stored, lane)
                 address = self._address(base, self.extract(indices, lane))
-                self._out.effect(f"store {text.type_text(part.dtype, 1)} {part.handle}, ptr {address}")
+                self._out.effect(f"store {text.type_text(part.dtype, 1)} {part.handle}, ptr {address}{self._attachment(base)}")
             self.instructions += lanes
             return
         kind, bits = text.type_text(stored.dtype, lanes), text.type_text(DType.BOOL, lanes)
@@ -200,6 +210,7 @@ class LlvmBuilder(LlvmValues):
         self._out.effect(
             f"call void @{name}({kind} {stored.handle}, "
             f"<{lanes} x ptr> align {stored.dtype.size_bytes} {self._address(base, indices)}, {bits} {allowed})"
+            f"{self._attachment(base)}"
         )
 
     def slot(self, dtype: DType, elements: int, align_bytes: int) -> Pointer:
@@ -210,6 +221,7 @@ class LlvmBuilder(LlvmValues):
         if offset_bytes == 0:
             return Pointer(dtype, Space.WORKSPACE, workspace.handle)
         address = self._out.value(f"getelementptr i8, ptr {workspace.handle}, i64 {offset_bytes}")
+        self._memory_scopes[address] = self._memory_scopes["%workspace"]
         return Pointer(dtype, Space.WORKSPACE, address)
 
     # ---- index arithmetic ---------------------------------------------------------------------------------------

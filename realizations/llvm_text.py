@@ -83,13 +83,16 @@ def lanes_literal(dtype: DType, values: Sequence[Number]) -> str:
     return "<" + ", ".join(f"{element} {element_literal(dtype, value)}" for value in values) + ">"
 
 
+_SCOPES = 1_000_000  # first metadata number of memory scopes, past those of any number of loops
+
+
 class FunctionText:
     """Lines of one function, its stack slots, the intrinsics it declares and its loop metadata.
 
     Values are named in order of creation, so equal calls give equal text.
     """
 
-    __slots__ = ("_attributes", "_declarations", "_lines", "_metadata", "_names", "_prologue", "block")
+    __slots__ = ("_attributes", "_declarations", "_lines", "_metadata", "_names", "_prologue", "_scopes", "block")
 
     def __init__(self) -> None:
         self._names = 0
@@ -97,6 +100,7 @@ class FunctionText:
         self._lines: list[str] = []
         self._declarations: dict[str, str] = {}
         self._metadata: list[str] = []
+        self._scopes = 0
         self.block = "body"
 
     def name(self) -> str:
@@ -140,10 +144,15 @@ class FunctionText:
         self._lines.append(f"{label}:")
         self.block = label
 
-    def call(self, result: str, callee: str, operands: str, parameters: str, attributes: str = "") -> str:
-        """Call an intrinsic or function with a result, declaring it once. `attributes` of the declaration."""
+    def call(
+        self, result: str, callee: str, operands: str, parameters: str, attributes: str = "", attachment: str = ""
+    ) -> str:
+        """Call an intrinsic or function with a result, declaring it once.
+
+        `attributes` are those of the declaration, `attachment` the metadata of the call.
+        """
         self.declare(result, callee, parameters, attributes)
-        return self.value(f"call {result} @{callee}({operands})")
+        return self.value(f"call {result} @{callee}({operands}){attachment}")
 
     def declare(self, result: str, callee: str, parameters: str, attributes: str = "") -> None:
         """Declare a function once."""
@@ -155,6 +164,25 @@ class FunctionText:
         self._metadata.append(f"!{number} = distinct !{{!{number}, !0, !1}}")
         return f"!llvm.loop !{number}"
 
+    def scope(self) -> int:
+        """A fresh memory scope: what is accessed in it overlaps nothing that is accessed in another one."""
+        self._scopes += 1
+        return self._scopes - 1
+
+    def in_scope(self, scope: int) -> str:
+        """The attachment that puts an access into a scope."""
+        return f", !alias.scope !{_SCOPES + 3 * scope + 1}, !noalias !{_SCOPES + 3 * scope + 2}"
+
+    def _scope_metadata(self) -> list[str]:
+        lines = [f"!{_SCOPES - 1} = distinct !{{!{_SCOPES - 1}}}"] if self._scopes else []
+        for scope in range(self._scopes):
+            node = _SCOPES + 3 * scope
+            others = ", ".join(f"!{_SCOPES + 3 * other}" for other in range(self._scopes) if other != scope)
+            lines.append(f"!{node} = distinct !{{!{node}, !{_SCOPES - 1}}}")
+            lines.append(f"!{node + 1} = !{{!{node}}}")
+            lines.append(f"!{node + 2} = !{{{others}}}")
+        return lines
+
     def unlikely(self) -> str:
         """Branch weights of a condition that hardly ever holds."""
         return "!prof !2"
@@ -164,5 +192,5 @@ class FunctionText:
         parts = [header, f"define {signature} #0 {{", "entry:", *self._prologue, "  br label %body", "body:"]
         parts += [*self._lines, "  ret void", "}", *self._declarations.values(), f"attributes #0 = {{ {attributes} }}"]
         parts += ['!0 = !{!"llvm.loop.unroll.disable"}', '!1 = !{!"llvm.loop.vectorize.enable", i1 false}']
-        parts += ['!2 = !{!"branch_weights", i32 1, i32 1000}', *self._metadata]
+        parts += ['!2 = !{!"branch_weights", i32 1, i32 1000}', *self._metadata, *self._scope_metadata()]
         return "\n".join(parts) + "\n"

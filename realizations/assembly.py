@@ -86,7 +86,7 @@ def _is_move(name: str) -> bool:
 def _count_move(name: str, operands: str, real_memory: bool, store: bool, masked: bool, found: Counter[Event]) -> None:
     if "maskmov" in name:
         found[Event.MASKED_STORE if store else Event.MASKED_LOAD] += 1
-    elif real_memory and _SCALAR_MOVES.match(name):
+    elif real_memory and (name.endswith(("movss", "movsd")) or ("%xmm" not in operands and _SCALAR_MOVES.match(name))):
         found[Event.SCALAR_STORE if store else Event.SCALAR_LOAD] += 1
     elif real_memory and masked:
         found[Event.MASKED_STORE if store else Event.MASKED_LOAD] += 1

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from autotune.ir.program import Number
 from autotune.ir.types import DType
 from autotune.realizations.builder import Body, Pointer, Space, Vector
-from autotune.realizations.count_values import ALU, MASK, SHUFFLE, CountingValues, Scalar
+from autotune.realizations.count_values import ALU, MASK, SHUFFLE, CountingValues, Scalar, Slot
 from autotune.realizations.events import Event, Events
 from autotune.realizations.facts import gathers, known_trips, mask_lane_type, scatters
 from autotune.realizations.target import Target
@@ -25,8 +25,9 @@ _DIVISION_STEPS = 4  # multiply high, shift and corrections by a constant that i
 class CountingBuilder(CountingValues):
     """Counts what LlvmBuilder's code would issue: once for the text, and weighted by trips and probabilities.
 
-    A loop's body runs once, with its weight. Slots cost nothing. Index arithmetic and splats are charged where their
-    operands were made, since LLVM hoists them there, and once in every place that no earlier one dominates.
+    A loop's body runs once, with its weight. Slots cost nothing but the gathering of lanes stored one by one. Index arithmetic and splats are charged where their
+    operands were made, since LLVM hoists them there, and once in every place that no earlier one dominates. So is a load
+    that no store has followed.
     """
 
     def __init__(self, target: Target) -> None:
@@ -36,6 +37,7 @@ class CountingBuilder(CountingValues):
         self.last = self._scalar(DType.I64)
         self._arguments: dict[tuple[int, DType, bool], Pointer | Vector] = {}
         self._index_constants: dict[int, Vector] = {}
+        self._stores = {Space.TENSOR: 0, Space.WORKSPACE: 0}  # counted, to know which loads still hold
 
     def events(self) -> Events:
         """Expected events of one call of the entry over one packet, as weighted by the trips given."""
@@ -80,7 +82,18 @@ class CountingBuilder(CountingValues):
         self.instructions += 2 if dtype is DType.BOOL else 1
         everywhere = mask is None or mask.constant is True
         if base.space is Space.REGISTER:
+            slot: Slot = base.handle  # type: ignore[assignment]
+            if slot.lanes == 1 < lanes:
+                self._put(SHUFFLE, lanes - 1)  # a vector of what was stored one by one
+            slot.lanes = lanes
             return self._scalar(dtype) if lanes == 1 else self._result(dtype, lanes)
+        where = None if everywhere or mask is None else mask.handle
+        key = ("load", base, index.handle, lanes, where, self._stores[base.space])
+        if (found := self._shared(key)) is None:
+            self._scopes[-1][key] = found = self._load(dtype, lanes, everywhere, fill)
+        return found
+
+    def _load(self, dtype: DType, lanes: int, everywhere: bool, fill: Number) -> Vector:
         if lanes == 1:
             self._put(_SCALAR_LOAD, 1)
             if not everywhere:
@@ -99,8 +112,14 @@ class CountingBuilder(CountingValues):
             self._put(_BRANCH, lanes)
             self._put(SHUFFLE, lanes)
         if dtype is DType.BOOL:
-            self._put(ALU, registers if self.target.has_mask_registers else 2 * registers)
+            self._make_bits(lanes)
         return result
+
+    def _make_bits(self, lanes: int) -> None:
+        """Bytes of bools are compared with zero, and without mask registers spread to the width of the lanes."""
+        self._put(ALU, self._memory_registers(DType.BOOL, lanes))
+        if not self.target.has_mask_registers:
+            self._put(SHUFFLE, 2 * self.target.registers(DType.I32, lanes) - 1)
 
     def _memory_registers(self, dtype: DType, lanes: int) -> int:
         return max(1, -(-lanes * dtype.size_bytes // self.target.vector_bytes))
@@ -118,7 +137,9 @@ class CountingBuilder(CountingValues):
         dtype, lanes = value.dtype, value.lanes
         everywhere = mask is None or mask.constant is True
         if base.space is Space.REGISTER:
+            base.handle.lanes = lanes  # type: ignore[attr-defined]
             return
+        self._stores[base.space] += 1
         if lanes == 1:
             self._put(_SCALAR_STORE, 1)
             if not everywhere:
@@ -150,10 +171,18 @@ class CountingBuilder(CountingValues):
         else:
             self.instructions += 2 * lanes - 1
             self._put(_SCALAR_LOAD, lanes)
-            self._put(SHUFFLE, 2 * lanes)  # indices out of their register, elements into theirs
+            self._put(SHUFFLE, self._taken_apart(indices) + lanes - (dtype is not DType.BOOL))
             if not everywhere:
                 self._put(_BRANCH, lanes)
+        if dtype is DType.BOOL:
+            self._make_bits(lanes)
         return self._result(dtype, lanes)
+
+    def _taken_apart(self, indices: Vector) -> int:
+        """Shuffles that bring the lanes of an index vector to general registers: one a lane but the first, whose index
+        was a scalar, and one for every 16 bytes but the first of a register."""
+        size = indices.lanes * indices.dtype.size_bytes
+        return indices.lanes - 1 + size // 16 - self.target.registers(indices.dtype, indices.lanes)
 
     def _pieces(self, indices: Vector, dtype: DType) -> int:
         """Gather or scatter instructions: as many as the wider of indices and elements needs registers."""
@@ -166,6 +195,7 @@ class CountingBuilder(CountingValues):
             self.store(base, indices, value, mask=mask)
             return
         self.instructions += 1
+        self._stores[base.space] += 1
         everywhere = mask is None or mask.constant is True
         if scatters(self.target, base.dtype):
             pieces = self._pieces(indices, base.dtype)
@@ -179,7 +209,7 @@ class CountingBuilder(CountingValues):
                 self._put(_BRANCH, lanes)
 
     def slot(self, dtype: DType, elements: int, align_bytes: int) -> Pointer:
-        return Pointer(dtype, Space.REGISTER, None)
+        return Pointer(dtype, Space.REGISTER, Slot())
 
     def view(self, workspace: Pointer, offset_bytes: int, dtype: DType) -> Pointer:
         return Pointer(dtype, Space.WORKSPACE, None)
@@ -279,8 +309,13 @@ class CountingBuilder(CountingValues):
         self._weight = weight * expected
         self._weights.append(self._weight)
         self._scopes.append({})
+        before = dict(self._stores)
+        self._stores = {space: stores + 1 for space, stores in before.items()}  # a later trip may follow a store
         self._put(_LOOP, 1)
         results = body(self._scalar(DType.I64), self._renamed(carried))
+        for space, stores in before.items():
+            if self._stores[space] == stores + 1:
+                self._stores[space] = stores
         self._scopes.pop()
         self._weights.pop()
         self._weight = weight

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
+from math import frexp
 
 from autotune.ir.program import Number
 from autotune.ir.types import STRICT, DType, MathPolicy
 from autotune.realizations import rounding
 from autotune.realizations.builder import Builder, Compare, Vector
 from autotune.realizations.events import EVENT_COUNT, Event
-from autotune.realizations.facts import INT_OF_SIZE
+from autotune.realizations.facts import INT_OF_SIZE, folded_cast
 from autotune.realizations.target import Target
 
 ALU, MUL, FMA, SHUFFLE = int(Event.ALU), int(Event.MUL), int(Event.FMA), int(Event.SHUFFLE)
@@ -41,6 +42,15 @@ class Shape:
     def __init__(self, dtype: DType, lanes: int, registers: int) -> None:
         self.registers = registers
         self.vector = Vector(dtype, lanes, self)
+
+
+class Slot:
+    """Handle of register storage: how many lanes the last store had."""
+
+    __slots__ = ("lanes",)
+
+    def __init__(self) -> None:
+        self.lanes = 0
 
 
 class CountingValues(Builder, ABC):
@@ -154,7 +164,8 @@ class CountingValues(Builder, ABC):
             elif scalar.dtype is DType.BOOL:
                 self._put_at(handle.depth, MASK, 2)
             else:
-                self._put_at(handle.depth, SHUFFLE, 1)
+                moved = scalar.dtype.is_integer and not self.target.has_mask_registers  # AVX-512 broadcasts integers
+                self._put_at(handle.depth, SHUFFLE, 1 + moved)
             self._scopes[-1][key] = found = self._result(scalar.dtype, lanes)
         return found
 
@@ -190,8 +201,8 @@ class CountingValues(Builder, ABC):
         source, lanes = value.dtype, value.lanes
         if source is dtype:
             return value
-        if value.constant is not None and dtype.is_float:
-            return self.constant(dtype, float(value.constant), lanes)
+        if (folded := folded_cast(value, dtype)) is not None:
+            return self.constant(dtype, folded, lanes)
         if dtype is DType.BOOL:
             return self.compare(Compare.NE, value, self.constant(source, 0, lanes))
         self.instructions += 1
@@ -207,6 +218,8 @@ class CountingValues(Builder, ABC):
 
     def bitcast(self, value: Vector, dtype: DType) -> Vector:
         if value.lanes == 1:
+            if value.dtype.is_float != dtype.is_float:
+                self._put(SHUFFLE, 1)  # between general and vector registers
             return self._scalar(dtype)
         return self._result(dtype, value.lanes)
 
@@ -221,6 +234,8 @@ class CountingValues(Builder, ABC):
         return self._do(MUL, a)
 
     def div(self, a: Vector, b: Vector, math: MathPolicy = STRICT) -> Vector:
+        if a.dtype.is_float and b.constant is not None and abs(frexp(b.constant)[0]) == 0.5:
+            return self._do(MUL, a)  # by the exact reciprocal
         self.instructions += 1
         if a.lanes == 1:
             self._put(_DIV_SCALAR, 1)

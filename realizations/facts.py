@@ -3,6 +3,7 @@ Must not write or count anything."""
 
 from __future__ import annotations
 
+from autotune.ir.program import Number
 from autotune.ir.types import DType
 from autotune.realizations.builder import Vector
 from autotune.realizations.target import Target
@@ -31,3 +32,13 @@ def scatters(target: Target, dtype: DType) -> bool:
 def mask_lane_type(target: Target, lanes: int) -> DType:
     """The integer type in which lane numbers are compared: as wide as the lanes of one full register."""
     return DType.I64 if lanes * 8 == target.vector_bytes else DType.I32
+
+
+def folded_cast(value: Vector, dtype: DType) -> Number | None:
+    """The constant that a conversion of a constant gives; None where it has to be computed."""
+    if value.constant is None:
+        return None
+    if dtype.is_float:
+        return float(value.constant)
+    fits = -(2 ** (8 * dtype.size_bytes - 1)) <= value.constant < 2 ** (8 * dtype.size_bytes - 1)
+    return int(value.constant) if value.dtype.is_integer and dtype.is_integer and fits else None

@@ -11,7 +11,7 @@ from autotune.ir.types import STRICT, DType, MathPolicy
 from autotune.realizations import llvm_text as text
 from autotune.realizations import rounding
 from autotune.realizations.builder import Builder, Compare, Vector
-from autotune.realizations.facts import INT_OF_SIZE
+from autotune.realizations.facts import INT_OF_SIZE, folded_cast
 from autotune.realizations.target import Target
 
 _FLOAT_PREDICATE = {
@@ -123,8 +123,8 @@ class LlvmValues(Builder, ABC):
         source, lanes = value.dtype, value.lanes
         if source is dtype:
             return value
-        if value.constant is not None and dtype.is_float:
-            return self.constant(dtype, float(value.constant), lanes)
+        if (folded := folded_cast(value, dtype)) is not None:
+            return self.constant(dtype, folded, lanes)
         if dtype is DType.BOOL:
             return self.compare(Compare.NE, value, self.constant(source, 0, lanes))
         if source.is_float and dtype.is_integer:

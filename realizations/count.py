@@ -25,9 +25,9 @@ _DIVISION_STEPS = 4  # multiply high, shift and corrections by a constant that i
 class CountingBuilder(CountingValues):
     """Counts what LlvmBuilder's code would issue: once for the text, and weighted by trips and probabilities.
 
-    A loop's body runs once, with its weight. Slots cost nothing but the gathering of lanes stored one by one. Index arithmetic and splats are charged where their
-    operands were made, since LLVM hoists them there, and once in every place that no earlier one dominates. So is a load
-    that no store has followed.
+    A loop's body runs once, with its weight. Slots cost nothing but the gathering of lanes stored one by one. Index
+    arithmetic and splats are charged where their operands were made, since LLVM hoists them there, and once in every
+    place that no earlier one dominates. So is a load that no store has followed.
     """
 
     def __init__(self, target: Target) -> None:

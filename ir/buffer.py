@@ -73,10 +73,15 @@ class StoreTensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreBuffer:
-    """Write of value number `value` to a buffer at every point of the nest."""
+    """Write of value number `value` to a buffer at every point of the nest.
+
+    `source` is a buffer that holds the value for this sink instead of the usual one: a loop's old state, set aside
+    before its own buffer is written.
+    """
 
     buffer: int
     value: int
+    source: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,10 +3,14 @@ Must not know loops or nests."""
 
 from __future__ import annotations
 
-from autotune.ir.program import Elementwise, Number, Reduce
+from collections.abc import Mapping
+
+from autotune.ir.program import Elementwise, Let, Number, Reduce
 from autotune.ir.types import DType, MathPolicy, Op, ReduceOp
 from autotune.realizations.builder import Builder, Compare, Pointer, Vector
-from autotune.realizations.evaluate import Evaluator, Point
+from autotune.realizations.evaluate import Evaluator
+from autotune.realizations.points import Point
+from autotune.realizations.ranges import Ranges
 
 _NO_INDEX = 2**31 - 1
 
@@ -32,6 +36,15 @@ def _highest(dtype: DType) -> Number:
     return True if dtype is DType.BOOL else 2 ** (8 * dtype.size_bytes - 1) - 1
 
 
+def state_type(lets: Mapping[int, Let], number: int, ranges: Ranges) -> DType:
+    """The type a reduction runs in: the body's where it only picks one of the contributions, else the result's."""
+    reduce = lets[number].value
+    assert isinstance(reduce, Reduce)
+    if reduce.op in (ReduceOp.ARGMAX, ReduceOp.MAX, ReduceOp.MIN):
+        return ranges.physical(lets[reduce.body])
+    return lets[number].dtype
+
+
 class Accumulator:
     """Running state of a reduction: `chains` slots of `lanes` lanes, and a scalar one where the tail is scalar.
 
@@ -39,7 +52,13 @@ class Accumulator:
     """
 
     def __init__(
-        self, builder: Builder, reduce: Reduce, dtype: DType, lanes: int, chains: int, horizontal: bool,
+        self,
+        builder: Builder,
+        reduce: Reduce,
+        dtype: DType,
+        lanes: int,
+        chains: int,
+        horizontal: bool,
         scalar_tail: bool,
     ) -> None:
         self.builder = builder
@@ -89,15 +108,17 @@ class Accumulator:
     ) -> tuple[Vector, ...]:
         b = self.builder
         if reduce.op is ReduceOp.ARGMAX:
-            position = evaluator.index_lanes(evaluator.argmax_index(reduce), point, DType.I32)
-            candidate = (evaluator.lanes(reduce.body, point, width), evaluator.spread(position, width))
+            position = evaluator.indices.lanes(evaluator.argmax_index(reduce), point, DType.I32)
+            candidate = (self._body(evaluator, reduce, point, width), evaluator.spread(position, width))
             return self._better(candidate, old)
         factors = self._fused_factors(evaluator, reduce, point)
         if factors is not None:
             left, right = (evaluator.lanes(f, point, width) for f in factors)
             return (b.fma(left, right, old[0]),)
-        value = evaluator.lanes(reduce.body, point, width)
-        return (self.combine(value, old[0]),)
+        return (self.combine(self._body(evaluator, reduce, point, width), old[0]),)
+
+    def _body(self, evaluator: Evaluator, reduce: Reduce, point: Point, width: int) -> Vector:
+        return evaluator.convert(evaluator.lanes(reduce.body, point, width), self.dtype)
 
     def _fused_factors(self, evaluator: Evaluator, reduce: Reduce, point: Point) -> tuple[int, int] | None:
         """Factors of a product that is summed and used nowhere else, where the sum may contract."""
@@ -133,7 +154,10 @@ class Accumulator:
     def _better(self, new: tuple[Vector, ...], old: tuple[Vector, ...]) -> tuple[Vector, ...]:
         """The pair with the larger value; of equal values the lower index."""
         b = self.builder
-        larger = b.compare(Compare.GT, new[0], old[0])
+        if new[0].dtype is DType.BOOL:
+            larger = b.bit_and(new[0], b.bit_not(old[0]))
+        else:
+            larger = b.compare(Compare.GT, new[0], old[0])
         equal = b.compare(Compare.EQ, new[0], old[0])
         earlier = b.bit_and(equal, b.compare(Compare.LT, new[1], old[1]))
         take = b.bit_or(larger, earlier)
@@ -157,7 +181,14 @@ class Accumulator:
             return self.builder.select(none, self.builder.constant(DType.I32, 0, result[1].lanes), result[1])
         if reduce.init is None:
             return result[0]
-        return self.combine(evaluator.lanes(reduce.init, point, result[0].lanes), result[0])
+        return self._started(evaluator, evaluator.value(reduce.init, point), result[0])
+
+    def _started(self, evaluator: Evaluator, init: Vector, result: Vector) -> Vector:
+        """The result with the initial value merged in once, in the wider type of the two."""
+        lanes = max(init.lanes, result.lanes)
+        wide = init.dtype if self.dtype is DType.I32 and init.dtype is DType.I64 else self.dtype
+        values = [evaluator.convert(evaluator.spread(v, lanes), wide) for v in (init, result)]
+        return self.combine(values[0], values[1])
 
     def _merge(self, new: tuple[Vector, ...], old: tuple[Vector, ...]) -> tuple[Vector, ...]:
         if self.reduce.op is ReduceOp.ARGMAX:

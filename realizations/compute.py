@@ -11,6 +11,7 @@ from typing import ClassVar
 from autotune.ir.buffer import NestLoop, ReduceInto, StoreTensor, Tail
 from autotune.ir.types import ReduceOp
 from autotune.realizations import vector_math
+from autotune.realizations.accumulate import state_type
 from autotune.realizations.context import NestContext
 from autotune.realizations.mapping import EXACT_IN_ANY_ORDER
 from autotune.realizations.verdict import Refusal
@@ -153,7 +154,7 @@ def live_registers(context: NestContext) -> int:
     outer = prod(loop.factor for loop in context.nest.loops if loop.axis not in context.reduced_axes)
     accumulators = 0
     for sink in context.reductions:
-        registers = target.registers(context.facts.lets[context.reduce(sink).body].dtype, lanes)
+        registers = target.registers(state_type(context.facts.lets, sink.value, context.facts.ranges), lanes)
         pairs = 2 if context.reduce(sink).op is ReduceOp.ARGMAX else 1
         accumulators += outer * sink.chains * registers * pairs
     return accumulators + 2 * target.registers(context.widest, lanes)

@@ -7,25 +7,54 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from autotune.ir.affine import Affine
+from autotune.ir.affine import Affine, Coord, coord
 from autotune.ir.buffer import Body, Nest, NestLoop, ReduceInto, Sink, StoreBuffer, StoreTensor
+from autotune.ir.dependence import coordinates
 from autotune.ir.program import (
     AxisKind,
     Elementwise,
+    For,
     Indirect,
     Let,
     Load,
     Program,
     Reduce,
+    Region,
     Reindex,
     Store,
     operands,
     statements,
 )
 from autotune.ir.types import TRANSCENDENTAL, DType, Op
-from autotune.realizations.evaluate import flatten
+from autotune.realizations.accumulate import state_type
 from autotune.realizations.ranges import Ranges
 from autotune.realizations.target import Target
+from autotune.realizations.tensor_access import flatten
+
+Renaming = tuple[tuple[int, int], ...]
+"""Pairs of an axis of a value and the axis of the nest along which it is read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Position of a statement among all of the program, and the loops around it, outermost first."""
+
+    position: int
+    loops: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadAccess:
+    """A load as a nest reads it: `flat` is its element number over the nest's axes, None for an indirect index.
+
+    `axes` are those of the nest along which it varies; `moved` says that it is read along other axes than its own.
+    """
+
+    let: Let
+    load: Load
+    flat: Affine | None
+    axes: frozenset[int]
+    moved: bool
 
 
 class ProgramFacts:
@@ -37,7 +66,17 @@ class ProgramFacts:
         self.lets = program.lets()
         self.stores = tuple(s for s in statements(program.body) if isinstance(s, Store))
         self.ranges = Ranges(program)
-        self.order = {id(s): k for k, s in enumerate(statements(program.body))}
+        self.places = dict(_places(program.body, ()))
+        self.definitions = {s.id: s for s in statements(program.body) if isinstance(s, Let)}
+
+    def place(self, statement: Let | Store) -> Place:
+        """Where a statement stands."""
+        return self.places[id(statement)]
+
+    def loops_varying_along(self, axis: int) -> tuple[int, ...]:
+        """Loop axes whose bounds depend on the coordinate along an axis."""
+        loops = (a for a in self.program.axes if a.kind in (AxisKind.TILE, AxisKind.RANGE))
+        return tuple(a.id for a in loops if axis in coordinates((a.start, a.extent)))
 
     @cached_property
     def in_out(self) -> frozenset[int]:
@@ -45,20 +84,32 @@ class ProgramFacts:
         return frozenset(self.program.loaded_tensors()) & frozenset(self.program.stored_tensors())
 
 
+def _places(region: Region, loops: tuple[int, ...], first: int = 0) -> Iterator[tuple[int, Place]]:
+    position = first
+    for statement in region:
+        yield id(statement), Place(position=position, loops=loops)
+        position += 1
+        if isinstance(statement, For):
+            inner = list(_places(statement.body, (*loops, statement.axis), position))
+            yield from inner
+            position += len(inner)
+
+
 @dataclass(frozen=True)
 class NestContext:
-    """A nest, the body it stands in and the blocks of the parallel axes."""
+    """A nest, the body it stands in, the blocks of the parallel axes and of tile loops, and the loops around it."""
 
     facts: ProgramFacts
     body: Body
     nest: Nest
     blocks: dict[int, int]
     tile_blocks: dict[int, int]
+    loops_around: tuple[int, ...] = ()
 
     def exchanged(self, nest: Nest) -> NestContext:
         """The same surroundings around the same sinks with other loops; what loops cannot change is kept."""
-        other = NestContext(self.facts, self.body, nest, self.blocks, self.tile_blocks)
-        for name in ("reduced_axes", "produced", "computed", "read_reductions", "functions", "widest"):
+        other = NestContext(self.facts, self.body, nest, self.blocks, self.tile_blocks, self.loops_around)
+        for name in ("reduced_axes", "produced", "computed", "read_reductions", "functions", "widest", "accesses"):
             if name in self.__dict__:
                 other.__dict__[name] = self.__dict__[name]
         return other
@@ -98,13 +149,36 @@ class NestContext:
         return frozenset(axes) & frozenset(loop.axis for loop in self.nest.loops)
 
     def roots(self, sink: Sink) -> tuple[int, ...]:
+        """Values a sink evaluates."""
+        return (*self.at_points(sink), *self.at_end(sink))
+
+    def at_end(self, sink: Sink) -> tuple[int, ...]:
+        """Values a sink evaluates once its loops have ended: the initial value of a reduction."""
+        if not isinstance(sink, ReduceInto):
+            return ()
+        init = self.reduce(sink).init
+        return () if init is None else (init,)
+
+    def computed_for(self, roots: tuple[int, ...]) -> frozenset[int]:
+        """Values computed in the nest for some of those its sinks evaluate."""
+        computed = {let.id for let in self.computed}
+        found: set[int] = set()
+        pending = [root for root in roots if root in computed]
+        while pending:
+            value = pending.pop()
+            if value not in found:
+                found.add(value)
+                pending.extend(o for o in operands(self.facts.lets[value].value) if o in computed)
+        return frozenset(found)
+
+    def at_points(self, sink: Sink) -> tuple[int, ...]:
         """Values a sink evaluates at each of its points."""
         match sink:
             case StoreTensor(store=number):
                 store = self.facts.stores[number]
                 return (store.value,) if store.mask is None else (store.value, store.mask)
-            case StoreBuffer(value=value):
-                return (value,)
+            case StoreBuffer(value=value, source=source):
+                return (value,) if source is None else ()
             case ReduceInto():
                 return (self.reduce(sink).body,)
 
@@ -158,36 +232,78 @@ class NestContext:
         }
         return tuple(sorted(found, key=lambda f: (f[0].value, f[1].value, f[2])))
 
-    def loads(self) -> Iterator[tuple[Let, Load]]:
-        for let in self.computed:
+    @cached_property
+    def accesses(self) -> tuple[LoadAccess, ...]:
+        """Every load computed in the nest, once for each way in which its axes are read."""
+        computed = {let.id for let in self.computed}
+        found: dict[tuple[int, Renaming], LoadAccess] = {}
+        seen: set[tuple[int, Renaming]] = set()
+
+        def visit(value: int, renaming: Renaming) -> None:
+            if value not in computed or (value, renaming) in seen:
+                return
+            seen.add((value, renaming))
+            let = self.facts.lets[value]
             if isinstance(let.value, Load):
-                yield let, let.value
+                found[value, renaming] = self._access(let, let.value, renaming)
+            inner = renaming
+            if isinstance(let.value, Reindex):
+                target = dict(renaming).get(let.value.target, let.value.target)
+                inner = tuple(sorted({**dict(renaming), let.value.source: target}.items()))
+            for operand in operands(let.value):
+                visit(operand, inner)
+
+        for sink in self.nest.sinks:
+            for root in self.roots(sink):
+                visit(root, ())
+        return tuple(found.values())
+
+    def _access(self, let: Let, load: Load, renaming: Renaming) -> LoadAccess:
+        flat: Affine | None = None
+        used = tuple((source, target) for source, target in renaming if source in let.axes)
+        if not any(isinstance(i, Indirect) for i in load.index):
+            flat = self.flat_load(load).substitute({Coord(axis=source): coord(target) for source, target in used})
+        axes = frozenset(dict(used).get(a, a) for a in let.axes)
+        return LoadAccess(let=let, load=load, flat=flat, axes=axes, moved=bool(used))
 
     @cached_property
-    def reindexed(self) -> bool:
-        return any(isinstance(let.value, Reindex) for let in self.computed)
+    def buffers_read(self) -> frozenset[int]:
+        """Buffers that the nest reads."""
+        materialized = dict(self.body.materialized)
+        used = {o for let in self.computed for o in operands(let.value)}
+        used.update(root for sink in self.nest.sinks for root in self.roots(sink))
+        sources = {s.source for s in self.nest.sinks if isinstance(s, StoreBuffer) and s.source is not None}
+        return frozenset(materialized[v] for v in used if v in materialized and v not in self.produced) | sources
 
     @cached_property
     def memory_types(self) -> frozenset[DType]:
         """Element types that the nest loads or stores along its vector axis."""
-        types = {let.dtype for let, load in self.loads() if self.lane_stride_of_load(load) != 0}
+        vector = self.vector_loop
+        types = {a.let.dtype for a in self.accesses if vector is not None and vector.axis in a.axes}
+        buffers = set(self.buffers_read)
         for sink in self.nest.sinks:
-            match sink:
-                case StoreTensor(store=number):
-                    types.add(self.facts.program.tensor(self.facts.stores[number].tensor).dtype)
-                case StoreBuffer(buffer=number):
-                    types.add(self.body.buffers[number].dtype)
-                case ReduceInto():
-                    pass
-        for value, buffer in self.body.materialized:
-            if value not in self.produced and any(value in operands(let.value) for let in self.computed):
-                types.add(self.body.buffers[buffer].dtype)
+            if isinstance(sink, StoreTensor):
+                types.add(self.facts.program.tensor(self.facts.stores[sink.store].tensor).dtype)
+            else:
+                buffers.add(sink.buffer)
+        for buffer in (self.body.buffers[number] for number in buffers):
+            if vector is not None and vector.axis in {entry.axis for entry in buffer.axes}:
+                types.add(buffer.dtype)
         return frozenset(types)
 
     @cached_property
     def widest(self) -> DType:
-        """The widest type among the values computed."""
-        types = [self.facts.ranges.physical(let) for let in self.computed if let.axes] or [DType.I8]
+        """The widest type among the values computed, read and written."""
+        types = [self.facts.ranges.physical(let) for let in self.computed if let.axes]
+        types += [self.body.buffers[number].dtype for number in self.buffers_read]
+        for sink in self.nest.sinks:
+            match sink:
+                case StoreTensor(store=number):
+                    types.append(self.facts.program.tensor(self.facts.stores[number].tensor).dtype)
+                case StoreBuffer(buffer=number):
+                    types.append(self.body.buffers[number].dtype)
+                case ReduceInto(value=value):
+                    types.append(state_type(self.facts.lets, value, self.facts.ranges))
         return max(types, key=lambda t: t.size_bytes)
 
     # ---- loops and strides --------------------------------------------------------------------------------------
@@ -201,34 +317,30 @@ class NestContext:
     def extent(self, axis: int) -> int:
         """Coordinates of an axis in a whole block."""
         kind = self.facts.program.axes[axis].kind
-        whole = self.facts.program.axes[axis].extent.constant
+        whole = self.facts.ranges.most(axis)
         if kind in (AxisKind.PROGRAM, AxisKind.PROGRAM_TILE):
             return self.blocks[axis]
         return min(whole, self.tile_blocks[axis]) if kind is AxisKind.TILE else whole
 
     def extents(self, axis: int) -> tuple[int, ...]:
         """Every static extent that the blocks of an axis can have."""
-        kind = self.facts.program.axes[axis].kind
-        whole = self.facts.program.axes[axis].extent.constant
+        extent = self.facts.program.axes[axis].extent
         block = self.extent(axis)
-        if kind is AxisKind.FULL or whole % block == 0:
+        if not extent.is_constant or block == 0 or extent.constant % block == 0:
             return (block,)
-        return (block, whole % block)
+        return (block, extent.constant % block)
 
     def dynamic(self, axis: int) -> bool:
-        """Whether the general body walks an axis with an extent known at run time only."""
-        whole = self.facts.program.axes[axis].extent.constant
-        return axis in self.blocks and whole % self.blocks[axis] != 0
+        """Whether some block of an axis has an extent known at run time only."""
+        extent = self.facts.program.axes[axis].extent
+        if not extent.is_constant:
+            return True
+        return axis in self.blocks and extent.constant % self.blocks[axis] != 0
 
     def lane_stride(self, flat: Affine) -> int | None:
         """Elements between neighbouring lanes, 0 where all read the same, None where it is no constant."""
         loop = self.vector_loop
         return 0 if loop is None else flat.coefficient(loop.axis)
-
-    def lane_stride_of_load(self, load: Load) -> int | None:
-        if any(isinstance(i, Indirect) for i in load.index):
-            return None
-        return self.lane_stride(self.flat_load(load))
 
     def flat_load(self, load: Load) -> Affine:
         index = tuple(i for i in load.index if isinstance(i, Affine))

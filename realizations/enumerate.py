@@ -18,6 +18,7 @@ from autotune.realizations.context import NestContext, ProgramFacts
 from autotune.realizations.mapping import lanes_of
 from autotune.realizations.regions import Block as RegionBlock
 from autotune.realizations.regions import Item, Loop, possible_sinks
+from autotune.realizations.storage import forced_copies
 from autotune.realizations.structure import NestChoice, Structure
 
 ROW_BLOCKS = (1, 2, 4, 8)
@@ -75,7 +76,7 @@ class Enumerator:
         tables = []
         for statement in statements(self.program.body):
             if isinstance(statement, For) and self.program.axes[statement.axis].kind is AxisKind.TILE:
-                extent = max(1, self.program.axes[statement.axis].extent.constant)
+                extent = max(1, self.facts.ranges.most(statement.axis))
                 blocks = sorted({min(b, extent) for b in TILE_BLOCKS} | {extent})
                 tables.append([Tile(axis=statement.axis, block=b) for b in blocks])
         yield from (tuple(tiles) for tiles in product(*tables))
@@ -124,6 +125,8 @@ class Enumerator:
                 base[phase.number] = Direct()
             elif phase.kind is PhaseKind.ELEMENTWISE:
                 base[phase.number] = Inline()
+        for number in forced_copies(self.facts, self.graph):
+            base[number] = Buffered(layout=self.layout(self.phases[number], lane_axis))
         yield tuple(sorted(base.items()))
         if lane_axis is None:
             return
@@ -285,10 +288,15 @@ class Enumerator:
 
 
 # ---- choices of one nest ----------------------------------------------------------------------------------------
-def loop_choices(context: NestContext, structure: Structure) -> Iterator[NestChoice]:
-    """Lanes, register blocks and tails of a nest with one chain and the first polynomials, plainest first."""
+def loop_choices(
+    context: NestContext, structure: Structure, together: Sequence[NestContext] = ()
+) -> Iterator[NestChoice]:
+    """Lanes, register blocks and tails of a nest with one chain and the first polynomials, plainest first.
+
+    `together` are the nests that share its number, and with it these choices.
+    """
     axis = structure.vector_axis(tuple(loop.axis for loop in context.nest.loops))
-    variants = next(iter(variant_choices(context)))
+    variants = next(iter(variant_choices(*(together or (context,)))))
     for lanes in lane_options(context, axis):
         for blocks in block_options(context, axis, lanes):
             for tail in tail_options(context, axis, lanes):
@@ -352,11 +360,12 @@ def tail_options(context: NestContext, axis: int | None, lanes: int) -> tuple[Ta
     return (Tail.MASK, Tail.SCALAR, Tail.OVERLAP) if uneven else (Tail.MASK,)
 
 
-def variant_choices(context: NestContext) -> Iterator[tuple[tuple[str, str], ...]]:
-    """One polynomial for each function of the nest, among those that every use permits."""
+def variant_choices(*contexts: NestContext) -> Iterator[tuple[tuple[str, str], ...]]:
+    """One polynomial for each function of some nests, among those that every use permits."""
     permitted: dict[str, list[str]] = {}
-    for op, dtype, max_ulp in context.functions:
-        names = [v.name for v in vector_math.variants(op, dtype, context.facts.target, max_ulp)]
+    uses = dict.fromkeys(function for context in contexts for function in context.functions)
+    for op, dtype, max_ulp in uses:
+        names = [v.name for v in vector_math.variants(op, dtype, contexts[0].facts.target, max_ulp)]
         known = permitted.get(op.value)
         permitted[op.value] = names if known is None else [n for n in known if n in names]
     tables = [[(op, name) for name in names] for op, names in sorted(permitted.items())]

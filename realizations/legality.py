@@ -8,24 +8,28 @@ from collections.abc import Iterator
 from autotune.ir.buffer import Body, BufferProgram
 from autotune.ir.phases import PhaseGraph, PhaseKind
 from autotune.ir.program import Program
-from autotune.realizations import compute, mapping, packet, schedule, split, storage, transfer
+from autotune.realizations import compute, form, mapping, packet, schedule, split, storage, transfer
 from autotune.realizations.candidate import Buffered, Candidate, Clones
 from autotune.realizations.context import NestContext, ProgramFacts
-from autotune.realizations.lower import lower, nests_of
+from autotune.realizations.lower import lower, nests_with_loops
 from autotune.realizations.predict import count, only_body
 from autotune.realizations.target import Target
 from autotune.realizations.verdict import Legal, Refusal, Refused, Verdict
 
 RULES: tuple[type[Refusal], ...] = (
+    form.NotWellFormed,
     mapping.LanesTooWide,
     mapping.LanesExceedBlock,
     mapping.OrderedAcrossLanes,
     mapping.BlockExceedsExtent,
     mapping.SeveralPackedAxes,
+    mapping.LoopBoundVaries,
     mapping.NestMappingsDisagree,
     storage.ChoiceMissing,
     storage.LayoutAxesDiffer,
     storage.SnapshotLost,
+    storage.ReadsUnfinishedStore,
+    storage.StoresMayMeet,
     storage.ReadsUnfinishedReduction,
     storage.DomainsDisagree,
     storage.NestsOutOfOrder,
@@ -69,6 +73,10 @@ def judge(program: Program, graph: PhaseGraph, candidate: Candidate, target: Tar
 
 def refuse_candidate(facts: ProgramFacts, graph: PhaseGraph, candidate: Candidate) -> Iterator[Refusal]:
     """Rules that need no nests."""
+    malformed = tuple(form.refuse(facts.program, graph, candidate))
+    if malformed:
+        yield from malformed
+        return
     buffered = {phase for phase, choice in candidate.storage if isinstance(choice, Buffered)}
     always = (PhaseKind.REDUCTION, PhaseKind.STORE, PhaseKind.CARRY)
     sinks = [p.number for p in graph.phases if p.kind in always or p.number in buffered]
@@ -88,7 +96,7 @@ def contexts(facts: ProgramFacts, plan: BufferProgram, body: Body, candidate: Ca
     """Every nest of a body with what surrounds it, in order."""
     blocks = dict(plan.blocks)
     tiles = {tile.axis: tile.block for tile in candidate.tiles}
-    return [NestContext(facts, body, nest, blocks, tiles) for nest in nests_of(body.steps)]
+    return [NestContext(facts, body, nest, blocks, tiles, around) for around, nest in nests_with_loops(body.steps)]
 
 
 def refuse_nest(context: NestContext) -> Iterator[Refusal]:

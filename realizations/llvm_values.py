@@ -296,7 +296,10 @@ class LlvmValues(Builder, ABC):
         return pieces[0]
 
     def _resized(self, value: Vector, lanes: int) -> Vector:
-        """More lanes, the new ones undefined, or the first few; free."""
+        """More lanes, the new ones of no meaning, or the first few; free.
+
+        The lanes are repeated whole: LLVM 22 narrows a two-source permutation wrongly where the last one is repeated.
+        """
         if lanes == 1:
             value, before = value, self.instructions
             scalar = self.extract(value, 0)
@@ -304,7 +307,7 @@ class LlvmValues(Builder, ABC):
             return scalar
         source = self._as_vector(value) if value.lanes == 1 else value
         before = self.instructions
-        resized = self._shuffled(source, source, [min(lane, source.lanes - 1) for lane in range(lanes)])
+        resized = self._shuffled(source, source, [lane % source.lanes for lane in range(lanes)])
         self.instructions = before
         return resized
 

@@ -3,7 +3,7 @@ Must not know instructions; it raises where a candidate was not judged legal fir
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from autotune.ir.buffer import (
@@ -24,11 +24,24 @@ from autotune.ir.buffer import (
     Tail,
     Transfer,
 )
-from autotune.ir.phases import Phase, PhaseGraph, PhaseKind
+from autotune.ir.phases import Phase, PhaseGraph
 from autotune.ir.planners import linear
-from autotune.ir.program import AxisKind, Carried, Elementwise, Final, For, Let, Program, Reduce, Store, operands, statements
+from autotune.ir.program import (
+    AxisKind,
+    Carried,
+    Elementwise,
+    Final,
+    For,
+    Program,
+    Reduce,
+    Reindex,
+    Store,
+    operands,
+    statements,
+)
 from autotune.ir.types import TRANSCENDENTAL
 from autotune.realizations.candidate import Buffered, Candidate, Clones, Compute, Mapping
+from autotune.realizations.ranges import Ranges
 from autotune.realizations.regions import Block, Item, Loop, sink_regions
 
 MAX_REGISTER_BUFFER_BYTES = 1024
@@ -76,6 +89,7 @@ class _BodyLowering:
         self.candidate = candidate
         self.blocks = blocks
         self.role = role
+        self.ranges = Ranges(program)
         self.lets = program.lets()
         self.stores = [s for s in statements(program.body) if isinstance(s, Store)]
         self.storage = dict(candidate.storage)
@@ -105,17 +119,19 @@ class _BodyLowering:
         kind = self.program.axes[axis].kind
         if kind in (AxisKind.PROGRAM, AxisKind.PROGRAM_TILE):
             return self.blocks[axis]
-        whole = self.program.axes[axis].extent.constant
+        whole = self.ranges.most(axis)
         return min(whole, self.tile_blocks[axis]) if kind is AxisKind.TILE else whole
 
     def buffer(self, value: int, axes: Iterable[int], loops: tuple[int, ...]) -> int:
+        """A new buffer from which a value is read from now on."""
+        self.materialized[value] = number = self.unnamed_buffer(value, axes, loops)
+        return number
+
+    def unnamed_buffer(self, value: int, axes: Iterable[int], loops: tuple[int, ...]) -> int:
         """A new buffer for a value, laid out over the given axes that are walked at this place."""
         kept = tuple(BufferAxis(axis=a, extent=self.extent(a)) for a in axes if self.ranged(a, loops))
         number = len(self.buffers)
-        let = self.lets.get(value)
-        assert let is not None
-        self.buffers.append(Buffer(id=number, dtype=let.dtype, axes=kept, storage=StorageClass.WORKSPACE))
-        self.materialized[value] = number
+        self.buffers.append(Buffer(id=number, dtype=self.lets[value].dtype, axes=kept, storage=StorageClass.WORKSPACE))
         return number
 
     # ---- regions ------------------------------------------------------------------------------------------------
@@ -188,12 +204,16 @@ class _BodyLowering:
                 case ReduceInto(value=value):
                     reduce = self.lets[value].value
                     assert isinstance(reduce, Reduce)
-                    axes.update(self.lets[reduce.body].axes, reduce.axes)
+                    axes.update(self.lets[value].axes, self.lets[reduce.body].axes, reduce.axes)
                     reduced.update(reduce.axes)
         return sorted(a for a in axes if self.ranged(a, loops)), reduced
 
     def load_transfers(self) -> dict[int, Transfer]:
-        return {p.value: self.transfer[p.number] for p in self.graph.phases if p.number in self.transfer and p.value is not None}
+        return {
+            p.value: self.transfer[p.number]
+            for p in self.graph.phases
+            if p.number in self.transfer and p.value is not None
+        }
 
     def variants(self, phases: Sequence[Phase], inside: set[int]) -> tuple[tuple[str, str], ...]:
         needed = {
@@ -227,8 +247,9 @@ class _BodyLowering:
                 case StoreTensor(store=number):
                     store = self.stores[number]
                     found.extend(v for v in (store.value, store.mask) if v is not None)
-                case StoreBuffer(value=value):
-                    found.append(value)
+                case StoreBuffer(value=value, source=source):
+                    if source is None:
+                        found.append(value)
                 case ReduceInto(value=value):
                     reduce = self.lets[value].value
                     assert isinstance(reduce, Reduce)
@@ -269,37 +290,49 @@ class _BodyLowering:
     def commit(
         self, statement: For, phases: Sequence[Phase], state: Sequence[int], loops: tuple[int, ...]
     ) -> list[Step]:
+        """All new states set aside that a write of another state could spoil, then every state written."""
         staged: list[Step] = []
         final: list[Step] = []
         for slot, (carry, phase) in enumerate(zip(statement.carries, phases, strict=True)):
-            if self.reads_other_slot(carry.updated, statement, slot):
-                let = self.lets[carry.updated]
-                if carry.updated not in self.materialized:
-                    temporary = self.buffer(carry.updated, carry.axes, loops)
-                    staged.append(self.copy_nest(let.id, temporary, phase, loops))
-            final.append(self.copy_nest(carry.updated, state[slot], phase, loops))
+            value = carry.updated
+            source: int | None = None
+            if self.is_state(value, statement) and self.materialized[value] != state[slot]:
+                source = self.unnamed_buffer(value, carry.axes, loops)
+                staged.append(self.copy_nest(value, source, phase, loops))
+            elif value not in self.materialized and self.spoiled(value, statement, slot):
+                staged.append(self.copy_nest(value, self.buffer(value, carry.axes, loops), phase, loops))
+            final.append(self.copy_nest(value, state[slot], phase, loops, source))
         return [*staged, *final]
 
-    def reads_other_slot(self, value: int, statement: For, slot: int) -> bool:
-        """Whether a new state depends on another slot's old state, directly or through inline values."""
-        seen: set[int] = set()
+    def is_state(self, value: int, statement: For) -> bool:
+        inner = self.lets[value].value
+        return isinstance(inner, Carried) and inner.axis == statement.axis
 
-        def visit(number: int) -> bool:
-            if number in seen:
+    def spoiled(self, value: int, statement: For, slot: int) -> bool:
+        """Whether a new state reads another slot's old state, or its own at other places, through inline values."""
+        seen: set[tuple[int, bool]] = set()
+
+        def visit(number: int, moved: bool) -> bool:
+            if (number, moved) in seen:
                 return False
-            seen.add(number)
-            let = self.lets[number]
-            if isinstance(let.value, Carried):
-                return let.value.axis == statement.axis and let.value.slot != slot
-            return any(visit(operand) for operand in operands(let.value))
+            seen.add((number, moved))
+            inner = self.lets[number].value
+            if isinstance(inner, Carried):
+                return inner.axis == statement.axis and (moved or inner.slot != slot)
+            if number in self.materialized:
+                return False
+            moved = moved or isinstance(inner, Reindex)
+            return any(visit(operand, moved) for operand in operands(inner))
 
-        return visit(value)
+        return visit(value, False)
 
-    def copy_nest(self, value: int, buffer: int, phase: Phase, loops: tuple[int, ...]) -> Nest:
+    def copy_nest(
+        self, value: int, buffer: int, phase: Phase, loops: tuple[int, ...], source: int | None = None
+    ) -> Nest:
         """A nest that writes one value over the axes of a buffer."""
         axes = [entry.axis for entry in self.buffers[buffer].axes]
         mapping, compute = self.mapping[phase.number], self.compute[phase.number]
-        sink = StoreBuffer(buffer=buffer, value=value)
+        sink = StoreBuffer(buffer=buffer, value=value, source=source)
         inside = self.read_closure((sink,))
         return Nest(
             number=self.nest_of[phase.number],
@@ -320,9 +353,13 @@ class _BodyLowering:
     def fixed(self, buffer: Buffer, nest: Nest) -> bool:
         if not self.touches(buffer, nest):
             return True
+        if self.moves(buffer, nest):
+            return False
         loops = {loop.axis: loop for loop in nest.loops}
         for entry in buffer.axes:
             loop = loops.get(entry.axis)
+            if loop is not None and loop.lanes > 1 and entry is not buffer.axes[-1]:
+                return False
             dynamic = self.role is not Role.WHOLE and self.program.axes[entry.axis].id in self.blocks
             if loop is None or dynamic or loop.step < entry.extent or entry.extent % loop.lanes:
                 return False
@@ -331,13 +368,24 @@ class _BodyLowering:
         return True
 
     def touches(self, buffer: Buffer, nest: Nest) -> bool:
-        if any(isinstance(s, StoreBuffer | ReduceInto) and s.buffer == buffer.id for s in nest.sinks):
-            return True
+        for sink in nest.sinks:
+            if isinstance(sink, StoreBuffer | ReduceInto) and sink.buffer == buffer.id:
+                return True
+            if isinstance(sink, StoreBuffer) and sink.source == buffer.id:
+                return True
         readers = {v for v, b in self.materialized.items() if b == buffer.id}
+        return any(used in readers for used in self.used(nest))
+
+    def used(self, nest: Nest) -> list[int]:
+        """Values that a nest reads, computed in it or not."""
         inside = self.read_closure(nest.sinks)
-        return any(
-            operand in readers for value in inside for operand in operands(self.lets[value].value)
-        ) or any(root in readers for root in self.roots(nest.sinks))
+        return [*(o for value in inside for o in operands(self.lets[value].value)), *self.roots(nest.sinks)]
+
+    def moves(self, buffer: Buffer, nest: Nest) -> bool:
+        """Whether a nest may read a buffer along other axes than its own."""
+        sources = {entry.axis for entry in buffer.axes}
+        inner = (self.lets[value].value for value in self.read_closure(nest.sinks))
+        return any(isinstance(value, Reindex) and value.source in sources for value in inner)
 
 
 def nest_order(domain: Sequence[int], reduced: set[int]) -> tuple[int, ...]:
@@ -345,10 +393,15 @@ def nest_order(domain: Sequence[int], reduced: set[int]) -> tuple[int, ...]:
     return (*(a for a in domain if a not in reduced), *(a for a in domain if a in reduced))
 
 
-def nests_of(steps: Sequence[Step]) -> Iterable[Nest]:
-    """Every nest of a body, in order."""
+def nests_with_loops(steps: Sequence[Step], around: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], Nest]]:
+    """Every nest of a body with the axes of the loops around it, in order."""
     for step in steps:
         if isinstance(step, Nest):
-            yield step
+            yield around, step
         else:
-            yield from nests_of(step.body)
+            yield from nests_with_loops(step.body, (*around, step.axis))
+
+
+def nests_of(steps: Sequence[Step]) -> Iterator[Nest]:
+    """Every nest of a body, in order."""
+    return (nest for _, nest in nests_with_loops(steps))

@@ -80,6 +80,21 @@ class SeveralPackedAxes(Refusal):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoopBoundVaries(Refusal):
+    rule: ClassVar[str] = "loop-bound-varies"
+    loop: int
+    axis: int
+    block: int
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"the bounds of loop a{self.loop} vary along axis a{self.axis}, "
+            f"so a packet cannot join {self.block} programs along it"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NestMappingsDisagree(Refusal):
     rule: ClassVar[str] = "nest-mappings-disagree"
     nest: int
@@ -100,13 +115,17 @@ def refuse_tiles(facts: ProgramFacts, candidate: Candidate) -> Iterator[Refusal]
     packed = tuple(
         t.axis for t in candidate.tiles if t.axis in facts.program.parallel and t.block > 1
     )
-    extents = {t.axis: axes[t.axis].extent.constant for t in candidate.tiles}
+    extents = {t.axis: facts.ranges.most(t.axis) for t in candidate.tiles}
     for tile in candidate.tiles:
         if tile.block > max(1, extents[tile.axis]):
             yield BlockExceedsExtent(axis=tile.axis, block=tile.block, extent=extents[tile.axis])
     program_axes = tuple(a for a in packed if axes[a].kind.value == "program")
     if len(program_axes) > 1:
         yield SeveralPackedAxes(axes=program_axes)
+    for tile in candidate.tiles:
+        if tile.block > 1 and tile.axis in facts.program.parallel:
+            for loop in facts.loops_varying_along(tile.axis):
+                yield LoopBoundVaries(loop=loop, axis=tile.axis, block=tile.block)
 
 
 def refuse_agreement(candidate: Candidate) -> Iterator[Refusal]:

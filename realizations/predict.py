@@ -11,6 +11,7 @@ from autotune.ir.program import AxisKind, Reduce, Value
 from autotune.realizations.count import CountingBuilder
 from autotune.realizations.emit import emit
 from autotune.realizations.events import Events
+from autotune.realizations.ranges import Ranges
 from autotune.realizations.target import Target
 
 
@@ -42,6 +43,7 @@ def count(plan: BufferProgram, target: Target) -> Count:
 def _steps_of_body(plan: BufferProgram, body: Body) -> float:
     """Dependent reduction steps of every packet, as if each were whole."""
     axes = plan.program.axes
+    ranges = Ranges(plan.program)
     blocks = dict(plan.blocks)
 
     def of_nest(nest: Nest) -> float:
@@ -52,7 +54,7 @@ def _steps_of_body(plan: BufferProgram, body: Body) -> float:
         reduced = {a for s in nest.sinks if isinstance(s, ReduceInto) for a in _reduced(lets[s.value].value)}
         steps = 1.0
         for loop in nest.loops:
-            extent = blocks.get(loop.axis, axes[loop.axis].extent.constant)
+            extent = blocks.get(loop.axis, ranges.most(loop.axis))
             trips = -(-extent // loop.lanes)
             if loop.axis in reduced:
                 steps *= trips
@@ -67,7 +69,7 @@ def _steps_of_body(plan: BufferProgram, body: Body) -> float:
                 case Nest():
                     total += of_nest(step)
                 case BlockLoop():
-                    extent = axes[step.axis].extent.constant
+                    extent = ranges.most(step.axis)
                     whole = -(-extent // step.block) if axes[step.axis].kind is AxisKind.RANGE else 1
                     total += of(step.body) * whole
         return total

@@ -43,6 +43,15 @@ class Ranges:
             bounds[Stop(axis=axis.id)] = (low, high + 1)
         return bounds
 
+    def most(self, axis: int) -> int:
+        """The largest extent an axis can have."""
+        extent = self._axes[axis].extent
+        if extent.is_constant:
+            return extent.constant
+        bounds = self.affine(extent)
+        assert bounds is not None, f"axis {axis} has no largest extent"
+        return max(bounds[1], 0)
+
     def affine(self, expression: Affine) -> Interval | None:
         return expression.range(self.leaves)
 
@@ -104,5 +113,12 @@ class Ranges:
                 return max(a, c), max(b, d)
             case Op.WHERE, [_, (a, b), (c, d)]:
                 return min(a, c), max(b, d)
+            case Op.ABS, [(low, high)]:
+                return 0 if low <= 0 <= high else min(abs(low), abs(high)), max(abs(low), abs(high))
+            case Op.FLOORDIV, [(a, b), (c, d)] if c > 0:
+                quotients = (a // c, a // d, b // c, b // d)
+                return min(quotients), max(quotients)
+            case Op.MOD, [_, (c, d)] if c > 0:
+                return 0, d - 1
             case _:
                 return None

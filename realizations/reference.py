@@ -3,17 +3,20 @@ Must not know costs; it is always legal."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from autotune.ir.buffer import Tail, Transfer
 from autotune.ir.phases import PhaseGraph, PhaseKind
 from autotune.ir.program import AxisKind, Program
-from autotune.realizations.candidate import Candidate, Clones, Direct, Inline, Storage, Tile
+from autotune.realizations.candidate import Buffered, Candidate, Clones, Direct, Inline, Storage, Tile
 from autotune.realizations.context import NestContext, ProgramFacts
 from autotune.realizations.enumerate import Enumerator, variant_choices
-from autotune.realizations.evaluate import contiguous_axis, flatten
 from autotune.realizations.legality import contexts, refuse_nest
 from autotune.realizations.lower import lower
+from autotune.realizations.storage import forced_copies
 from autotune.realizations.structure import NestChoice, Structure, assemble
 from autotune.realizations.target import Target
+from autotune.realizations.tensor_access import contiguous_axis, flatten
 
 
 def reference_candidate(program: Program, graph: PhaseGraph, target: Target) -> Candidate:
@@ -27,8 +30,9 @@ def reference_candidate(program: Program, graph: PhaseGraph, target: Target) -> 
     plain = {n: _scalar_choice() for n in structure.nest_numbers}
     plan = lower(program, graph, assemble(structure, plain))
     choices = dict(plain)
-    for context in contexts(facts, plan, plan.bodies[-1], assemble(structure, plain)):
-        choices[context.nest.number] = _choice(context, structure)
+    around = contexts(facts, plan, plan.bodies[-1], assemble(structure, plain))
+    for number in structure.nest_numbers:
+        choices[number] = _choice([context for context in around if context.nest.number == number], structure)
     return assemble(structure, choices)
 
 
@@ -39,21 +43,25 @@ def reference_structure(facts: ProgramFacts, graph: PhaseGraph) -> Structure:
     contiguous = (contiguous_axis(flatten(program.tensor(s.tensor), s.index)) for s in facts.stores)
     lane_axis = next((axis for axis in contiguous if axis is not None), None)
     lanes = facts.target.lanes(program.tensor(facts.stores[0].tensor).dtype)
+    if lane_axis in program.parallel and (
+        program.axes[lane_axis].extent.constant < lanes or facts.loops_varying_along(lane_axis)
+    ):
+        lane_axis = None
     tiles: list[Tile] = []
     for axis in program.axes:
-        extent = max(1, axis.extent.constant)
+        extent = max(1, facts.ranges.most(axis.id))
         if axis.kind is AxisKind.TILE:
             tiles.append(Tile(axis=axis.id, block=min(256, extent)))
         elif axis.id in program.parallel:
             packed = axis.id == lane_axis and extent >= lanes
             tiles.append(Tile(axis=axis.id, block=lanes if packed else 1))
-    if lane_axis in program.parallel and program.axes[lane_axis].extent.constant < lanes:
-        lane_axis = None
     storage: dict[int, Storage] = {
         p.number: Direct() if p.kind is PhaseKind.LOAD else Inline()
         for p in graph.phases
         if p.kind in (PhaseKind.LOAD, PhaseKind.ELEMENTWISE)
     }
+    for number in forced_copies(facts, graph):
+        storage[number] = Buffered(layout=enumerator.layout(graph.phases[number], lane_axis))
     nests = list(enumerator.partitions(tuple(storage.items()), None))[-1]
     transfer: tuple[tuple[int, Transfer], ...] = ()
     if lane_axis is not None:
@@ -74,16 +82,15 @@ def _scalar_choice() -> NestChoice:
     return NestChoice(axis=None, lanes=1, blocks=(), chains=1, tail=Tail.MASK, variants=())
 
 
-def _choice(context: NestContext, structure: Structure) -> NestChoice:
-    """Lanes of the target if the rules allow them with a scalar tail, else scalar."""
-    variants = next(iter(variant_choices(context)))
-    axis = structure.vector_axis(tuple(loop.axis for loop in context.nest.loops))
-    lanes = 1 if axis is None else context.facts.target.lanes(context.widest)
+def _choice(contexts: Sequence[NestContext], structure: Structure) -> NestChoice:
+    """Lanes of the target if the rules allow them with a scalar tail in every nest of one number, else scalar."""
+    main = max(contexts, key=lambda context: len(context.nest.loops))
+    variants = next(iter(variant_choices(*contexts)))
+    axis = structure.vector_axis(tuple(loop.axis for loop in main.nest.loops))
+    lanes = 1 if axis is None else min(main.facts.target.lanes(context.widest) for context in contexts)
     for tail in (Tail.MASK, Tail.SCALAR):
         choice = NestChoice(axis=axis, lanes=lanes, blocks=(), chains=1, tail=tail, variants=variants)
-        trial = NestContext(
-            context.facts, context.body, choice.apply(context.nest), context.blocks, context.tile_blocks
-        )
-        if lanes > 1 and not any(refuse_nest(trial)):
+        trials = (context.exchanged(choice.apply(context.nest)) for context in contexts)
+        if lanes > 1 and not any(reason for trial in trials for reason in refuse_nest(trial)):
             return choice
     return NestChoice(axis=None, lanes=1, blocks=(), chains=1, tail=Tail.MASK, variants=variants)

@@ -5,12 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from math import prod
 from typing import ClassVar
 
-from autotune.ir.buffer import BufferProgram, ReduceInto, StoreTensor
-from autotune.ir.program import Load
+from autotune.ir.buffer import Body, BufferProgram, ReduceInto, StoreTensor, Transfer
+from autotune.ir.phases import Phase, PhaseGraph, PhaseKind
+from autotune.ir.program import Elementwise, For, Load, Reindex, Store, statements
+from autotune.ir.types import DType
 from autotune.realizations.candidate import Buffered, Candidate
-from autotune.realizations.context import NestContext, ProgramFacts
+from autotune.realizations.context import LoadAccess, NestContext, Place, ProgramFacts
+from autotune.realizations.tensor_access import may_meet
 from autotune.realizations.verdict import Refusal
 
 
@@ -37,6 +42,31 @@ class SnapshotLost(Refusal):
         return (
             f"load %{self.value} would be read again after tensor t{self.tensor} was overwritten; "
             "it has to be copied where it is defined"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadsUnfinishedStore(Refusal):
+    rule: ClassVar[str] = "reads-unfinished-store"
+    value: int
+    tensor: int
+
+    @property
+    def sentence(self) -> str:
+        return f"load %{self.value} reads what its own nest writes to tensor t{self.tensor}; it needs a later nest"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoresMayMeet(Refusal):
+    rule: ClassVar[str] = "stores-may-meet"
+    tensor: int
+    stores: tuple[int, int]
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"stores {self.stores[0]} and {self.stores[1]} may write the same element of tensor t{self.tensor} "
+            "at different points of one nest; they need nests of their own"
         )
 
 
@@ -80,7 +110,9 @@ class WorkspaceTooLarge(Refusal):
 
     @property
     def sentence(self) -> str:
-        return f"buffers take {self.needed_bytes} bytes of workspace; at most {self.limit_bytes} (half of L2) are allowed"
+        return (
+            f"buffers take {self.needed_bytes} bytes of workspace; at most {self.limit_bytes} (half of L2) are allowed"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,30 +166,130 @@ def refuse_nest(context: NestContext) -> Iterator[Refusal]:
     for axes in reduced[1:]:
         if axes != reduced[0]:
             yield DomainsDisagree(left=tuple(sorted(reduced[0])), right=tuple(sorted(axes)))
+    yield from refuse_meeting_stores(context)
 
 
 def refuse_snapshots(contexts: Sequence[NestContext]) -> Iterator[Refusal]:
-    """A load of a tensor the program overwrites is not read again in a nest after the store."""
-    overwritten: set[int] = set()
-    for context in contexts:
-        for let, load in context.loads():
-            if load.tensor in overwritten:
-                yield SnapshotLost(value=let.id, tensor=load.tensor)
-        stores = [context.facts.stores[s.store] for s in context.nest.sinks if isinstance(s, StoreTensor)]
-        for position, store in enumerate(stores):
-            later_reads = [
-                let.id
-                for let, load in context.loads()
-                if isinstance(load, Load) and load.tensor == store.tensor and load.index != store.index
-            ]
-            for value in later_reads:
-                yield SnapshotLost(value=value, tensor=store.tensor)
-            del position
-        overwritten.update(store.tensor for store in stores)
+    """A load sees every store before it in the program and none after it."""
+    for writing, writer in enumerate(contexts):
+        for sink, stored in enumerate(writer.nest.sinks):
+            if not isinstance(stored, StoreTensor):
+                continue
+            store = writer.facts.stores[stored.store]
+            for reading, reader in enumerate(contexts):
+                for access in reader.accesses:
+                    if access.load.tensor == store.tensor:
+                        yield from _refuse_order(writer, writing, sink, store, reader, reading, access)
+
+
+def _refuse_order(
+    writer: NestContext,
+    writing: int,
+    sink: int,
+    store: Store,
+    reader: NestContext,
+    reading: int,
+    access: LoadAccess,
+) -> Iterator[Refusal]:
+    facts = writer.facts
+    load, there = facts.place(access.let), facts.place(store)
+    if load.position > there.position:
+        if reading <= writing and reader is writer:
+            yield ReadsUnfinishedStore(value=access.let.id, tensor=store.tensor)
+        return
+    together = [a for a, b in zip(writer.loops_around, reader.loops_around, strict=False) if a == b]
+    later_trip = any(axis not in load.loops for axis in together)
+    if reading > writing or later_trip or (reader is writer and not _reads_first(writer, sink, store, access)):
+        yield SnapshotLost(value=access.let.id, tensor=store.tensor)
+
+
+def _reads_first(context: NestContext, sink: int, store: Store, access: LoadAccess) -> bool:
+    """Whether a nest evaluates a load at each point before the store there, and no other point's store reaches it."""
+    if access.moved or access.load.index != store.index:
+        return False
+    sinks = context.nest.sinks
+    early = {v for s in sinks[: sink + 1] for v in context.computed_for(context.at_points(s))}
+    late = {v for s in sinks for v in context.computed_for(context.at_end(s))}
+    return access.let.id in early and access.let.id not in late
+
+
+def refuse_meeting_stores(context: NestContext) -> Iterator[Refusal]:
+    """Stores to one tensor in one nest happen in program order at every element."""
+    transfers = dict(context.nest.store_transfers)
+    sinks = [s.store for s in context.nest.sinks if isinstance(s, StoreTensor)]
+    for left, right in combinations(sinks, 2):
+        first, second = context.facts.stores[left], context.facts.stores[right]
+        if first.tensor != second.tensor:
+            continue
+        postponed = [transfers.get(s) is Transfer.TRANSPOSE for s in (left, right)]
+        in_step = first.index == second.index and postponed[0] == postponed[1]
+        if not in_step and may_meet(first.index, second.index, context.facts.ranges):
+            yield StoresMayMeet(tensor=first.tensor, stores=(left, right))
+
+
+def forced_copies(facts: ProgramFacts, graph: PhaseGraph) -> frozenset[int]:
+    """Load phases that have to be copied where they stand: some user comes after a store to their tensor."""
+    sinks = dict(_users_of_loads(graph))
+    found: set[int] = set()
+    for phase in graph.phases:
+        if phase.kind is not PhaseKind.LOAD or phase.value is None:
+            continue
+        let = facts.lets[phase.value]
+        assert isinstance(let.value, Load)
+        load = facts.place(let)
+        for store in facts.stores:
+            there = facts.place(store)
+            if store.tensor != let.value.tensor or there.position < load.position:
+                continue
+            users = [graph.phases[number] for number in sinks.get(phase.number, ())]
+            if any(_comes_late(facts, user, store, load) for user in users):
+                found.add(phase.number)
+    return frozenset(found)
+
+
+def _users_of_loads(graph: PhaseGraph) -> Iterator[tuple[int, frozenset[int]]]:
+    """For every load the phases that write and reach it through inline values."""
+    passing = (PhaseKind.LOAD, PhaseKind.ELEMENTWISE)
+    reached: dict[int, frozenset[int]] = {}
+    for phase in reversed(graph.phases):
+        targets: set[int] = set()
+        for edge in graph.outputs(phase.number):
+            inline = graph.phases[edge.target].kind in passing
+            targets |= reached.get(edge.target, frozenset()) if inline else {edge.target}
+        reached[phase.number] = frozenset(targets)
+        if phase.kind is PhaseKind.LOAD:
+            yield phase.number, reached[phase.number]
+
+
+def _comes_late(facts: ProgramFacts, user: Phase, store: Store, load: Place) -> bool:
+    there = facts.place(store)
+    if any(axis not in load.loops for axis in there.loops if axis in user.region):
+        return True
+    if user.store is not None:
+        return facts.place(facts.stores[user.store]).position > there.position
+    if user.value is not None:
+        return facts.place(facts.definitions[user.value]).position > there.position
+    return True
 
 
 def refuse_workspace(facts: ProgramFacts, plan: BufferProgram) -> Iterator[Refusal]:
-    """Private buffers fit half of the second-level cache."""
+    """Private buffers fit half of the second-level cache; what no candidate can do without is let through."""
     limit = facts.target.l2_bytes // 2
-    if plan.workspace_bytes > limit:
+    if plan.workspace_bytes <= limit:
+        return
+    few = prod(block for _, block in plan.blocks) <= facts.target.lanes(DType.F32)
+    if not few or any(_optional(facts, body) for body in plan.bodies):
         yield WorkspaceTooLarge(needed_bytes=plan.workspace_bytes, limit_bytes=limit)
+
+
+def _optional(facts: ProgramFacts, body: Body) -> bool:
+    """Whether some buffer holds a value that could be computed where it is used."""
+    states = {c.updated for s in statements(facts.program.body) if isinstance(s, For) for c in s.carries}
+    rewritten = facts.in_out
+    for value, _ in body.materialized:
+        inner = facts.lets[value].value
+        if isinstance(inner, Load) and inner.tensor not in rewritten:
+            return True
+        if isinstance(inner, Elementwise | Reindex) and value not in states:
+            return True
+    return False

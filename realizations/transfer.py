@@ -9,10 +9,10 @@ from typing import ClassVar
 
 from autotune.ir.affine import Affine
 from autotune.ir.buffer import StoreTensor, Transfer
-from autotune.ir.program import Indirect, Load
+from autotune.ir.program import Load
 from autotune.ir.types import DType
-from autotune.realizations.context import NestContext
-from autotune.realizations.evaluate import contiguous_axis
+from autotune.realizations.context import LoadAccess, NestContext
+from autotune.realizations.tensor_access import contiguous_axis
 from autotune.realizations.verdict import Refusal
 
 
@@ -55,49 +55,56 @@ def refuse_nest(context: NestContext) -> Iterator[Refusal]:
     if context.vector_loop is None:
         return
     chosen = dict(context.nest.transfers)
-    for let, load in context.loads():
-        stride = context.lane_stride_of_load(load)
-        transfer = chosen.get(let.id, Transfer.NONE)
-        yield from _refuse(context, f"load %{let.id}", stride, transfer, _load_flat(context, load), let.dtype, load)
+    by_load: dict[int, list[LoadAccess]] = {}
+    for access in context.accesses:
+        by_load.setdefault(access.let.id, []).append(access)
+    for value, ways in by_load.items():
+        needing = [way for way in ways if not _free(context, way.flat, way)]
+        for way in needing or ways[:1]:
+            yield from _refuse(
+                context, f"load %{value}", way.flat, chosen.get(value, Transfer.NONE), way.let.dtype, way
+            )
     stores = dict(context.nest.store_transfers)
     for sink in context.nest.sinks:
         if isinstance(sink, StoreTensor):
             flat = context.flat_store(sink.store)
             dtype = context.facts.program.tensor(context.facts.stores[sink.store].tensor).dtype
             transfer = stores.get(sink.store, Transfer.NONE)
-            yield from _refuse(
-                context, f"store {sink.store}", context.lane_stride(flat), transfer, flat, dtype, None
-            )
+            yield from _refuse(context, f"store {sink.store}", flat, transfer, dtype, None)
             if transfer is Transfer.TRANSPOSE and context.facts.stores[sink.store].mask is not None:
                 yield TransposeImpossible(what=f"store {sink.store}", reason="it is masked")
 
 
-def _load_flat(context: NestContext, load: Load) -> Affine | None:
-    return None if any(isinstance(i, Indirect) for i in load.index) else context.flat_load(load)
+def _free(context: NestContext, flat: Affine | None, access: LoadAccess | None) -> bool:
+    """Whether lanes are contiguous or all reach one element."""
+    if flat is None:
+        loop = context.vector_loop
+        return access is not None and loop is not None and loop.axis not in access.axes
+    return context.lane_stride(flat) in (0, 1)
 
 
 def _refuse(
     context: NestContext,
     what: str,
-    stride: int | None,
-    transfer: Transfer,
     flat: Affine | None,
+    transfer: Transfer,
     dtype: DType,
-    load: Load | None,
+    access: LoadAccess | None,
 ) -> Iterator[Refusal]:
-    free = stride in (0, 1)
+    stride = None if flat is None else context.lane_stride(flat)
+    free = _free(context, flat, access)
     if free and transfer is not Transfer.NONE:
         yield TransferWithoutNeed(what=what, transfer=transfer.value)
     elif not free and transfer is Transfer.NONE:
         yield NeedsTransfer(what=what, stride=stride)
     elif not free and transfer is Transfer.TRANSPOSE:
-        reason = _transpose_obstacle(context, stride, flat, dtype, load)
+        reason = _transpose_obstacle(context, stride, flat, dtype, access)
         if reason is not None:
             yield TransposeImpossible(what=what, reason=reason)
 
 
 def _transpose_obstacle(
-    context: NestContext, stride: int | None, flat: Affine | None, dtype: DType, load: Load | None
+    context: NestContext, stride: int | None, flat: Affine | None, dtype: DType, access: LoadAccess | None
 ) -> str | None:
     loop = context.vector_loop
     assert loop is not None
@@ -109,16 +116,24 @@ def _transpose_obstacle(
         return "no axis of the nest is contiguous in memory"
     if dtype is DType.BOOL:
         return "bits have no register transpose"
-    whole = all(extent % loop.lanes == 0 for extent in context.extents(column)) and columns.factor % loop.lanes == 0
+    fills = all(extent % loop.lanes == 0 for extent in context.extents(column)) and not context.dynamic(column)
+    whole = fills and columns.factor % loop.lanes == 0
     if not whole and not context.facts.target.masks(dtype):
         return "its last block is partial and the target cannot mask this type"
     if columns.factor % loop.lanes and columns.factor < min(context.extents(column)):
         return f"{columns.factor} columns are unrolled, not a multiple of {loop.lanes} and not all"
     if context.dynamic(loop.axis) and not context.facts.target.masks(dtype):
         return "a partial packet needs masked rows, which the target lacks for this type"
-    if load is not None:
-        tensor = context.facts.program.tensor(load.tensor)
-        for entry, extent in zip(load.index, tensor.shape, strict=True):
-            if isinstance(entry, Affine) and not context.facts.ranges.inside(entry, extent.constant):
-                return "an index may leave the tensor"
+    if access is not None and access.moved:
+        return "it is read along other axes than its own"
+    if access is not None and not _stays_inside(context, access.load):
+        return "an index may leave the tensor"
     return None
+
+
+def _stays_inside(context: NestContext, load: Load) -> bool:
+    shape = context.facts.program.tensor(load.tensor).shape
+    return all(
+        isinstance(entry, Affine) and context.facts.ranges.inside(entry, extent.constant)
+        for entry, extent in zip(load.index, shape, strict=True)
+    )

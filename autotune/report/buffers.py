@@ -93,8 +93,8 @@ def _sink(program: Program, sink: Sink) -> str:
         case StoreTensor(store=number):
             store = [s for s in statements(program.body) if isinstance(s, Store)][number]
             return f"{program.parameters[store.tensor].name}[...] = %{store.value}"
-        case StoreBuffer(buffer=buffer, value=value):
-            return f"b{buffer}[...] = %{value}"
+        case StoreBuffer(buffer=buffer, value=value, source=source):
+            return f"b{buffer}[...] = " + (f"%{value}" if source is None else f"b{source}[...]")
         case ReduceInto(buffer=buffer, value=value, chains=chains):
             reduce = program.lets()[value].value
             assert isinstance(reduce, Reduce)

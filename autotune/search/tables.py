@@ -88,7 +88,7 @@ class Tables:
         main = max(contexts, key=lambda c: len(c.nest.loops))
         plainest: dict[int, NestChoice] = {}
         rows = []
-        for choice in loop_choices(main, structure):
+        for choice in loop_choices(main, structure, contexts):
             reasons = (r for context in contexts for r in refuse_nest(context.exchanged(choice.apply(context.nest))))
             if self.refusals.add(reasons):
                 continue
@@ -99,7 +99,7 @@ class Tables:
                 trial = main.exchanged(chained.apply(main.nest))
                 if self.refusals.add(refuse_block(trial)):
                     continue
-                for variants in variant_choices(main):
+                for variants in variant_choices(*contexts):
                     extra = self._extra(plan, main, plain, variants, keys)
                     rows.append(self._row(plan, replace(chained, variants=variants), counts, extra))
         return tuple(sorted(rows, key=lambda row: row.ns))

@@ -1,0 +1,116 @@
+"""A candidate as data: maps in order, phases and axes that exist, sizes of at least one: refusals.
+Must not know nests, costs or instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar
+
+from autotune.ir.phases import PhaseGraph, PhaseKind
+from autotune.ir.program import AxisKind, Program
+from autotune.realizations.candidate import Buffered, Candidate, Direct, Inline
+from autotune.realizations.verdict import Refusal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotWellFormed(Refusal):
+    rule: ClassVar[str] = "not-well-formed"
+    what: str
+    found: str
+    expected: str
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.what} is {self.found}; expected {self.expected}"
+
+
+def refuse(program: Program, graph: PhaseGraph, candidate: Candidate) -> Iterator[Refusal]:
+    """What makes a candidate meaningless for a program, whatever the target."""
+    yield from _refuse_maps(candidate)
+    yield from _refuse_phases(graph, candidate)
+    yield from _refuse_axes(program, candidate)
+    yield from _refuse_sizes(candidate)
+
+
+def _refuse_maps(candidate: Candidate) -> Iterator[Refusal]:
+    for name in ("mapping", "storage", "nests", "transfer", "compute", "tail"):
+        keys = [key for key, _ in getattr(candidate, name)]
+        if any(later <= earlier for earlier, later in pairwise(keys)):
+            yield NotWellFormed(what=name, found=f"keyed {_listed(keys)}", expected="keys that rise, each once")
+
+
+def _refuse_phases(graph: PhaseGraph, candidate: Candidate) -> Iterator[Refusal]:
+    kinds = {phase.number: phase.kind for phase in graph.phases}
+    inline = (PhaseKind.LOAD, PhaseKind.ELEMENTWISE)
+    buffered = {phase for phase, storage in candidate.storage if isinstance(storage, Buffered)}
+    writing = {number for number, kind in kinds.items() if kind not in inline or number in buffered}
+    named: tuple[tuple[str, Iterable[int], set[int], str], ...] = (
+        ("mapping", (p for p, _ in candidate.mapping), set(kinds), "a phase of the program"),
+        ("compute", (p for p, _ in candidate.compute), set(kinds), "a phase of the program"),
+        ("nests", (p for p, _ in candidate.nests), writing, "a phase that writes a result"),
+        ("storage", (p for p, _ in candidate.storage), _of(kinds, *inline), "a load or an elementwise phase"),
+        (
+            *("transfer", (p for p, _ in candidate.transfer)),
+            *(_of(kinds, PhaseKind.LOAD, PhaseKind.STORE), "a load or a store"),
+        ),
+    )
+    for name, phases, permitted, expected in named:
+        for phase in phases:
+            if phase not in permitted:
+                yield NotWellFormed(what=f"a key of {name}", found=f"p{phase}", expected=expected)
+    for phase, storage in candidate.storage:
+        wrong = Inline if kinds.get(phase) is PhaseKind.LOAD else Direct
+        if isinstance(storage, wrong):
+            expected = "Direct or Buffered" if wrong is Inline else "Inline or Buffered"
+            yield NotWellFormed(what=f"the storage of p{phase}", found=wrong.__name__, expected=expected)
+
+
+def _of(kinds: dict[int, PhaseKind], *wanted: PhaseKind) -> set[int]:
+    return {number for number, kind in kinds.items() if kind in wanted}
+
+
+def _refuse_axes(program: Program, candidate: Candidate) -> Iterator[Refusal]:
+    tiled = {axis.id for axis in program.axes if axis.kind is AxisKind.TILE}
+    blocked = [tile.axis for tile in candidate.tiles]
+    for axis in blocked:
+        if axis not in tiled and axis not in program.parallel:
+            yield NotWellFormed(what="the axis of a tile", found=f"a{axis}", expected="a tile loop or a parallel axis")
+    if len(set(blocked)) < len(blocked):
+        yield NotWellFormed(what="tiles", found=_listed(blocked), expected="each axis once")
+    for axis in sorted(tiled - set(blocked)):
+        yield NotWellFormed(what=f"the block of tile loop a{axis}", found="missing", expected="a number of coordinates")
+    for phase, choice in candidate.mapping:
+        if choice.axis is not None and not 0 <= choice.axis < len(program.axes):
+            found = f"a{choice.axis}"
+            yield NotWellFormed(what=f"the vector axis of p{phase}", found=found, expected="an axis of the program")
+    for phase, compute in candidate.compute:
+        axes = [block.axis for block in compute.blocks]
+        if len(set(axes)) < len(axes) or not set(axes) <= set(range(len(program.axes))):
+            what = f"the register block of p{phase}"
+            yield NotWellFormed(what=what, found=_listed(axes), expected="axes of the program, each once")
+
+
+def _refuse_sizes(candidate: Candidate) -> Iterator[Refusal]:
+    sizes = [
+        *((f"the block of a{tile.axis}", tile.block) for tile in candidate.tiles),
+        *((f"the factor of a{b.axis} in p{p}", b.factor) for p, c in candidate.compute for b in c.blocks),
+        *((f"the number of chains of p{p}", c.chains) for p, c in candidate.compute),
+        *((f"nest of p{p} plus one", nest + 1) for p, nest in candidate.nests),
+        ("split.parts", candidate.split.parts),
+        ("schedule.grain", candidate.schedule.grain),
+        ("schedule.threads", candidate.schedule.threads),
+    ]
+    for what, size in sizes:
+        if size < 1:
+            yield NotWellFormed(what=what, found=str(size), expected="at least 1")
+    for phase, choice in candidate.mapping:
+        power = choice.lanes >= 1 and choice.lanes & (choice.lanes - 1) == 0
+        if not power or (choice.axis is None and choice.lanes != 1):
+            expected = "1 without a vector axis, else a power of two"
+            yield NotWellFormed(what=f"the number of lanes of p{phase}", found=str(choice.lanes), expected=expected)
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers)) or "nothing"

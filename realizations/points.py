@@ -1,0 +1,43 @@
+"""Where a nest stands: its point along each axis, and the current block of each axis.
+Must not know values, loops or builders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autotune.realizations.builder import Vector
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Span:
+    """The current block of an axis: its first coordinate (None: zero) and how many coordinates exist."""
+
+    start: Vector | None
+    extent: int | Vector
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AxisPoint:
+    """Where a nest stands along one axis.
+
+    The coordinate of lane l is `start + iv + offset + l·(lanes > 1)`, and that of a buffer the same without `start`.
+    `valid` is the mask of the lanes that exist, None where all do. `key` tells points of one scope apart; `steps` says
+    how many are unrolled in the trip.
+    """
+
+    start: Vector | None
+    iv: Vector
+    offset: int
+    lanes: int = 1
+    valid: Vector | None = None
+    key: tuple[int, int] = (0, 0)
+    steps: int = 1
+
+
+Point = Mapping[int, AxisPoint]
+
+
+def lanes_at(point: Point, axes: tuple[int, ...] | frozenset[int]) -> int:
+    """Lanes of something that varies along the given axes; axes that the point lacks do not count."""
+    return max((point[a].lanes for a in axes if a in point), default=1)

@@ -63,6 +63,7 @@ def _count_instruction(name: str, operands: str, stack: re.Pattern[str], found: 
         _count_move(name, operands, real_memory, store, masked, found)
     elif "broadcast" in name and memory is not None:
         found[Event.BROADCAST_LOAD] += real_memory
+        found[Event.SHUFFLE] += stack.search(operands) is not None  # a splat of a spilled scalar
         found[Event.ALU] += masked and "{z}" not in operands  # blends a constant in
     elif constant and name.startswith(("vpmovsx", "vpmovzx", "pmovsx", "pmovzx")):
         pass  # constants stored in fewer bits
@@ -94,7 +95,7 @@ def _count_move(name: str, operands: str, real_memory: bool, store: bool, masked
         found[Event.VECTOR_STORE if store else Event.VECTOR_LOAD] += 1
     elif masked:
         found[Event.ALU] += 1  # a blend
-    elif "%xmm" in operands and "(" not in operands and re.search(r"%[re]\w\w", operands):
+    elif "%xmm" in operands and "(" not in operands and re.search(r"%[re]\w", operands):
         found[Event.SHUFFLE] += 1  # between general and vector registers
 
 

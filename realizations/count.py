@@ -37,7 +37,7 @@ class CountingBuilder(CountingValues):
         self.last = self._scalar(DType.I64)
         self._arguments: dict[tuple[int, DType, bool], Pointer | Vector] = {}
         self._index_constants: dict[int, Vector] = {}
-        self._stores = {Space.TENSOR: 0, Space.WORKSPACE: 0}  # counted, to know which loads still hold
+        self._stores: dict[object, int] = {}  # by memory scope, to know which loads still hold
 
     def events(self) -> Events:
         """Expected events of one call of the entry over one packet, as weighted by the trips given."""
@@ -87,8 +87,10 @@ class CountingBuilder(CountingValues):
                 self._put(SHUFFLE, lanes - 1)  # a vector of what was stored one by one
             slot.lanes = lanes
             return self._scalar(dtype) if lanes == 1 else self._result(dtype, lanes)
-        where = None if everywhere or mask is None else mask.handle
-        key = ("load", base, index.handle, lanes, where, self._stores[base.space])
+        since: object = self._stores.setdefault(_scope(base), 0)
+        if not everywhere and mask is not None:
+            since = (mask.handle, *self._stores.values())  # LLVM keeps a masked load past no store at all
+        key = ("load", base, index.handle, lanes, since)
         if (found := self._shared(key)) is None:
             self._scopes[-1][key] = found = self._load(dtype, lanes, everywhere, fill)
         return found
@@ -139,7 +141,7 @@ class CountingBuilder(CountingValues):
         if base.space is Space.REGISTER:
             base.handle.lanes = lanes  # type: ignore[attr-defined]
             return
-        self._stores[base.space] += 1
+        self._stored(base)
         if lanes == 1:
             self._put(_SCALAR_STORE, 1)
             if not everywhere:
@@ -169,7 +171,7 @@ class CountingBuilder(CountingValues):
             self._put(MASK, pieces)
             self._put(SHUFFLE, pieces - self._memory_registers(dtype, lanes))
         else:
-            self.instructions += 2 * lanes - 1
+            self.instructions += 3 * lanes - 1 + (dtype is DType.BOOL)
             self._put(_SCALAR_LOAD, lanes)
             self._put(SHUFFLE, self._taken_apart(indices) + lanes - (dtype is not DType.BOOL))
             if not everywhere:
@@ -195,7 +197,7 @@ class CountingBuilder(CountingValues):
             self.store(base, indices, value, mask=mask)
             return
         self.instructions += 1
-        self._stores[base.space] += 1
+        self._stored(base)
         everywhere = mask is None or mask.constant is True
         if scatters(self.target, base.dtype):
             pieces = self._pieces(indices, base.dtype)
@@ -207,6 +209,9 @@ class CountingBuilder(CountingValues):
             self._put(SHUFFLE, 2 * lanes)
             if not everywhere:
                 self._put(_BRANCH, lanes)
+
+    def _stored(self, base: Pointer) -> None:
+        self._stores[_scope(base)] = self._stores.get(_scope(base), 0) + 1
 
     def slot(self, dtype: DType, elements: int, align_bytes: int) -> Pointer:
         return Pointer(dtype, Space.REGISTER, Slot())
@@ -310,12 +315,12 @@ class CountingBuilder(CountingValues):
         self._weights.append(self._weight)
         self._scopes.append({})
         before = dict(self._stores)
-        self._stores = {space: stores + 1 for space, stores in before.items()}  # a later trip may follow a store
+        self._stores = {scope: stores + 1 for scope, stores in before.items()}  # a later trip may follow a store
         self._put(_LOOP, 1)
         results = body(self._scalar(DType.I64), self._renamed(carried))
-        for space, stores in before.items():
-            if self._stores[space] == stores + 1:
-                self._stores[space] = stores
+        for scope, stores in before.items():
+            if self._stores[scope] == stores + 1:
+                self._stores[scope] = stores
         self._scopes.pop()
         self._weights.pop()
         self._weight = weight
@@ -364,6 +369,11 @@ class CountingBuilder(CountingValues):
         for event, times in {**cold, _VECTOR_LOAD: registers}.items():
             self._static[event] += times  # in the text, but expected never to run
         return value
+
+
+def _scope(base: Pointer) -> object:
+    """What a store through a pointer may change: its tensor, or the whole workspace."""
+    return base if base.space is Space.TENSOR else base.space
 
 
 def _division_steps(divisor: int) -> int:

@@ -305,13 +305,17 @@ class CountingValues(Builder, ABC):
 
     def scalef(self, a: Vector, n: Vector) -> Vector:
         assert self.target.has_scalef, "this target has no scalef"
-        return self._do(FMA, a)
+        if a.lanes > 1:
+            return self._do(FMA, a)
+        self.instructions += 1
+        self._put(FMA, 1)  # a vector instruction all the same
+        return self._scalar(a.dtype)
 
     def table(self, entries: Sequence[float], index: Vector) -> Vector:
         assert self.target.has_table_permute, "this target has no table permutation"
         dtype = DType.F32 if index.dtype is DType.I32 else DType.F64
         self.instructions += 1
-        self._put(SHUFFLE, index.handle.registers)  # type: ignore[attr-defined]
+        self._put(SHUFFLE, index.handle.registers + (index.lanes == 1))  # type: ignore[attr-defined]
         return self._scalar(dtype) if index.lanes == 1 else self._result(dtype, index.lanes)
 
     def bit_and(self, a: Vector, b: Vector) -> Vector:

@@ -1,0 +1,88 @@
+"""Candidates of every example at small shapes compile and match the oracle within its bound."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+
+import pytest
+
+from autotune import build, jit
+from autotune.realizations.candidate import Candidate
+from autotune.realizations.target import Target
+from autotune.realizations.targets import TARGET_NAMES, named_target
+from autotune.search.encode import encode
+from tests.conformance.cases import CASES, SHAPES, bound, families, runnable_targets, seed_of_commit
+from tests.conformance.covering import greedy_cover, levels_of, pairs_of, share_covered
+from tests.conformance.pool import pool
+from tests.conformance.running import check_candidates
+
+SECONDS = 200.0  # the other instruction sets take the rest of 240
+FULL_COUNT = 300
+_HOST = runnable_targets()[0]
+
+
+class Allowance:
+    """Wall clock shared fairly by the cases still to come."""
+
+    def __init__(self, seconds: float, shares: int) -> None:
+        self._left, self._shares = seconds, shares
+
+    def begin(self) -> float:
+        """The deadline of the next case on the monotonic clock."""
+        return time.monotonic() + self._left / max(1, self._shares)
+
+    def end(self, spent_seconds: float) -> None:
+        self._left, self._shares = self._left - spent_seconds, self._shares - 1
+
+
+@pytest.fixture(scope="module")
+def allowance() -> Allowance:
+    return Allowance(SECONDS, len(CASES))
+
+
+@pytest.mark.parametrize(("example", "shape"), CASES)
+def test_candidates_match_the_oracle(
+    example: str, shape: str, allowance: Allowance, full: bool, record_property: Callable[[str, object], None]
+) -> None:
+    begun, deadline = time.monotonic(), allowance.begin()
+    seed = seed_of_commit()
+    workload = bound(example, shape)
+    candidates = pool(workload, families(workload, _HOST)[0], _HOST, seed)
+    pairs = pairs_of(encode(candidates))
+    if full:
+        rows = [0, *random.Random(seed).sample(range(1, len(candidates)), min(FULL_COUNT, len(candidates) - 1))]
+    else:
+        rows = [0, *(row for row in greedy_cover(pairs) if row)]
+    outcome = check_candidates(
+        workload, [candidates[row] for row in rows], _HOST, seed, float("inf") if full else deadline
+    )
+    allowance.end(time.monotonic() - begun)
+    share = share_covered(pairs, rows[: outcome.checked])
+    summary = f"seed {seed}: {outcome.checked} of {len(rows)} candidates, {share:.1%} of the pairs of levels"
+    record_property("conformance", summary)
+    print(f"{example} {shape} {_HOST.name} {summary}")
+    assert not outcome.failures, "\n".join([summary, *outcome.failures[:3]])
+    assert outcome.checked >= min(len(rows), 2)
+
+
+def _one_of_each_level(example: str, target: Target) -> list[Candidate]:
+    workload = bound(example, SHAPES[example][1])
+    candidates = pool(workload, families(workload, target)[0], target, seed_of_commit())
+    return [candidates[0], *(candidates[row] for row in greedy_cover(levels_of(encode(candidates))) if row)]
+
+
+@pytest.mark.parametrize("name", [name for name in TARGET_NAMES if name != _HOST.name])
+@pytest.mark.parametrize("example", SHAPES)
+def test_other_instruction_sets(example: str, name: str) -> None:
+    """What can run here runs, every level once; the rest compiles."""
+    workload, target = bound(example, SHAPES[example][1]), named_target(name)
+    chosen = _one_of_each_level(example, target)
+    if jit.can_run(target):
+        outcome = check_candidates(workload, chosen, target, seed_of_commit())
+        assert not outcome.failures, "\n".join(outcome.failures[:3])
+        assert outcome.checked == len(chosen)
+    else:
+        compiled = {build.build(workload.program, candidate, target).sha256 for candidate in chosen[:4]}
+        assert len(compiled) > 1

@@ -1,4 +1,4 @@
-"""Legal candidates to choose a covering sample from: the best and some random ones of every structure, and uniform ones.
+"""Legal candidates to choose a covering sample from: the best and some others of every structure, and uniform ones.
 Must not know how a sample is chosen or checked."""
 
 from __future__ import annotations

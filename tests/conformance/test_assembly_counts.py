@@ -59,7 +59,12 @@ def _subjects(example: str, target: Target) -> Iterator[tuple[str, Workload, Can
         ("cheapest", whole, without, lambda family, row: True),
         ("masked tail", ragged, with_tail, lambda f, row: _team(f) and row.choice.tail is Tail.MASK),
         ("scalar tail", ragged, with_tail, lambda f, row: _team(f) and row.choice.tail is Tail.SCALAR),
-        ("transposing packet", whole, without, lambda f, row: Transfer.TRANSPOSE in dict(f.structure.transfer).values()),
+        (
+            "transposing packet",
+            whole,
+            without,
+            lambda f, row: Transfer.TRANSPOSE in dict(f.structure.transfer).values(),
+        ),
     ):
         for candidate in _rows_cheapest(found, keep):
             yield name, workload, candidate

@@ -54,8 +54,9 @@ class _Emitter:
         whole_share = 1.0
         rest = number
         for (axis, block), along in reversed(list(zip(self.plan.blocks, self.plan.packets_along(), strict=True))):
-            position = b.index_mod(rest, along) if along > 1 else b.index(0)
-            rest = b.index_floordiv(rest, along) if along > 1 else rest
+            outermost = axis == self.plan.blocks[0][0]
+            position = b.index(0) if along == 1 else rest if outermost else b.index_mod(rest, along)
+            rest = rest if along == 1 or outermost else b.index_floordiv(rest, along)
             extent = self.program.axes[axis].extent.constant
             start = b.index_scale(position, block)
             spans[axis] = Span(start, block)

@@ -48,7 +48,8 @@ def sizes_of(name: str, shape: tuple[int, int]) -> dict[str, int]:
     """Rows and columns given to the dimensions of a kernel; the others are fixed."""
     rows, columns = shape
     return {
-        dim: rows if dim in ROWS else columns if dim in COLUMNS else FIXED[dim] for dim in at.trace(kernels()[name]).dims
+        dim: rows if dim in ROWS else columns if dim in COLUMNS else FIXED[dim]
+        for dim in at.trace(kernels()[name]).dims
     }
 
 

@@ -6,8 +6,10 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -26,8 +28,11 @@ _NEEDED_FEATURES = {
     "neon": ("neon",),
 }
 _CODE_GENERATION_LEVEL = 2
-CODE_GENERATION_VERSION = 2
-"""Raise it when the passes below change what an unchanged module compiles to."""
+CODE_GENERATION_VERSION = 3
+"""Part of every key of the store. Raise it when an unchanged candidate may compile to other machine code: when the
+emitter (`autotune/realizations`) writes other instructions for it, and when the passes below change."""
+
+_generating = threading.Lock()
 
 
 class ObjectRefusedError(RuntimeError):
@@ -78,9 +83,6 @@ def llvm_version() -> str:
 def _initialize() -> None:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    # Loop strength reduction takes more than half of code generation and spills where a block has many addresses. The
-    # switch is the whole process's: other users of llvmlite that compile later do without it too.
-    llvm.set_option("autotune", "-disable-lsr")
 
 
 # ---- targets --------------------------------------------------------------------------------------------------------
@@ -151,6 +153,20 @@ def _machine(target: Target) -> Any:
     )
 
 
+@contextmanager
+def _without_strength_reduction() -> Iterator[None]:
+    """Generate code without loop strength reduction: more than half of the time, and spills where addresses are many.
+
+    LLVM has one switch for the whole process, so it is put back at once: numba and others compile with it on.
+    """
+    with _generating:
+        llvm.set_option("autotune", "-disable-lsr=true")
+        try:
+            yield
+        finally:
+            llvm.set_option("autotune", "-disable-lsr=false")
+
+
 def _optimized(text: str, machine: Any) -> Any:
     """Parse, verify and optimise.
 
@@ -176,7 +192,9 @@ def compile_module(text: str, target: Target) -> CompiledObject:
     """
     begin = time.perf_counter()
     machine = _machine(target)
-    data: bytes = machine.emit_object(_optimized(text, machine))
+    module = _optimized(text, machine)
+    with _without_strength_reduction():
+        data: bytes = machine.emit_object(module)
     seconds = time.perf_counter() - begin
     summary = summarize(data)
     _check(summary)
@@ -209,7 +227,9 @@ def assembly(text: str, target: Target) -> str:
     """Machine code as assembly text."""
     machine = _machine(target)
     machine.set_asm_verbosity(False)
-    return str(machine.emit_assembly(_optimized(text, machine)))
+    module = _optimized(text, machine)
+    with _without_strength_reduction():
+        return str(machine.emit_assembly(module))
 
 
 # ---- loading --------------------------------------------------------------------------------------------------------

@@ -12,13 +12,15 @@ from autotune.ir.program import Number
 from autotune.ir.verify import verify
 from autotune.jit import can_run, host_target, parse_target
 from autotune.language.kernel import Kernel
+from autotune.language.trial import refuse_block_dependent
 from autotune.measure.cases import make_cases
 from autotune.measure.server import ForkServer
 from autotune.measure.session import Session
 from autotune.realizations.target import Target
-from autotune.search.errors import CannotRunHere, NoWorkload, SeveralWorkloads
+from autotune.search.errors import NoWorkload, SeveralWorkloads
+from autotune.search.foreign import compile_only
 from autotune.search.join import search_set
-from autotune.search.ledger import RefusedRule
+from autotune.search.ledger import refused_rules
 from autotune.search.loop import Stopwatch
 from autotune.search.notebook import Notebook
 from autotune.search.progress import OnEvent, Phase, PhaseStarted, ignore
@@ -43,12 +45,13 @@ def search(
 ) -> SearchResult:
     """Find, verify, measure and store the fastest candidate of one kernel at one shape: call time of one thread.
 
-    Ctrl-C ends it with the best so far; the same call continues, and measures nothing twice.
+    Ctrl-C ends it with the best so far; the same call continues, and measures nothing twice. For a target that this
+    machine cannot run, the best by the model are compiled, and nothing is measured or stored.
 
     Shapes: `shape` gives every dimension, and scalars without a default; the kernel's only workload if left out.
     Units: seconds. `max_trials` counts the trials of earlier runs too; `target` is this machine's if left out, and
     `database` the settings'.
-    Raises: NoWorkload, SeveralWorkloads, CannotRunHere, any SourceError, and what the store and binding raise.
+    Raises: NoWorkload, SeveralWorkloads, DependsOnBlocks, any SourceError, and what the store and binding raise.
     """
     watch = Stopwatch()
     notify = on_event or ignore
@@ -59,16 +62,23 @@ def search(
     limits = Limits(budget_s=budget_s, max_trials=max_trials)
 
     program = kernel.bind(**given)
-    verify(program)
     workload = workload_of(kernel.program, sizes, machine)
     notify(PhaseStarted(title=workload.title, phase=Phase.TRACE))
+    verify(program)
+    refuse_block_dependent(kernel, given, seed)
+
+    if not can_run(machine):
+        notify(PhaseStarted(title=workload.title, phase=Phase.ENUMERATE))
+        space = search_set(program, phase_graph(program), machine, prior(machine), seed=seed)
+        with ForkServer() as server, Session(server, program, machine, (), seed=seed) as compiler:
+            return compile_only(
+                space, compiler, workload, limits, target=machine.name, seed=seed, watch=watch, on_event=notify
+            )
 
     with open_database(database or load_settings().database) as store, ForkServer() as server:
         notify(PhaseStarted(title=workload.title, phase=Phase.ENUMERATE))
-        graph = phase_graph(program)
-        space = search_set(program, graph, machine, prior(machine), seed=seed)
-        refused = tuple(RefusedRule(rule=rule, count=count, sentence=text) for rule, count, text in space.refused)
-        book = Notebook(store, workload, legal_count=space.legal_count, refused=refused)
+        space = search_set(program, phase_graph(program), machine, prior(machine), seed=seed)
+        book = Notebook(store, workload, legal_count=space.legal_count, refused=refused_rules(space.refused))
         if not space.candidates or book.covers(limits, seed):
             return remembered(space, book, limits, target=machine.name, seed=seed, watch=watch)
 
@@ -82,14 +92,11 @@ def search(
 def _target(target: Target | str | None) -> Target:
     match target:
         case None:
-            machine = host_target()
+            return host_target()
         case str():
-            machine = parse_target(target)
+            return parse_target(target)
         case Target():
-            machine = target
-    if not can_run(machine):
-        raise CannotRunHere(target=machine.name)
-    return machine
+            return target
 
 
 def _shape(kernel: Kernel, shape: Mapping[str, Number] | None) -> dict[str, Number]:

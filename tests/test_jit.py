@@ -8,6 +8,7 @@ import threading
 import time
 from pathlib import Path
 
+import llvmlite.binding as llvm  # noqa: TID251 - stands for another user of LLVM in this process
 import numpy as np
 import pytest
 
@@ -166,3 +167,39 @@ def test_targets_by_name() -> None:
     for text in ("simd:avx9", "gpu", "simd:"):
         with pytest.raises(UnknownTargetError, match="NAME one of avx512, avx2, sse2, neon"):
             jit.parse_target(text)
+
+
+_STRIDED_COPY = """
+define void @entry(ptr %args, ptr %workspace, i64 %first, i64 %last) nounwind {
+start:
+  br label %loop
+loop:
+  %i = phi i64 [ %first, %start ], [ %next, %loop ]
+  %k = mul i64 %i, 12
+  %p = getelementptr float, ptr %args, i64 %k
+  %q = getelementptr float, ptr %workspace, i64 %k
+  %v = load float, ptr %p
+  store float %v, ptr %q
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, %last
+  br i1 %more, label %loop, label %end
+end:
+  ret void
+}
+"""
+
+
+def test_other_users_of_llvm_keep_their_options() -> None:
+    """What a peer compiles in this process does not change with what autotune compiled before it."""
+
+    def elsewhere() -> str:
+        machine = llvm.Target.from_triple(named_target("avx2").triple).create_target_machine(cpu="haswell", opt=2)
+        return str(machine.emit_assembly(llvm.parse_assembly(_STRIDED_COPY)))
+
+    jit.can_run(named_target("avx2"))  # targets are registered
+    before = elsewhere()
+    ours = jit.assembly(_STRIDED_COPY, named_target("avx2"))
+    assert elsewhere() == before
+    jit.compile_module(_STRIDED_COPY, named_target("avx2"))
+    assert elsewhere() == before
+    assert jit.assembly(_STRIDED_COPY, named_target("avx2")) == ours

@@ -41,6 +41,11 @@ class NothingStored(AutotuneError):
     remedy = "write autotune search {path} --shape {shape} --target {target}"
 
 
+class NothingMeasured(NothingStored):
+    sentence = "no policy for {kernel}:{shape} on {target}: this machine cannot run its code, so nothing was measured"
+    remedy = "name `reference`, or an id that autotune search {path} --shape {shape} --target {target} lists"
+
+
 class NoSuchCandidate(AutotuneError):
     sentence = "candidate {text!r}: {problem}"
     remedy = "write more digits of an id that `autotune explain FILE` lists, `reference`, or nothing for the winner"

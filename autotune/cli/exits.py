@@ -17,14 +17,18 @@ class ExitCode(IntEnum):
     NOTHING_CORRECT = 5  # nothing that was measured agreed with the oracle
     NOTHING_STORED = 6  # the store has no policy for what was asked
     WRONG_RESULT = 7  # `verify` found a stored candidate that disagrees with the oracle
+    COMPILED = 8  # the target cannot run here: its best candidates compiled, and nothing was measured
+    NOTHING_COMPILED = 9  # the target cannot run here, and every candidate that was tried failed in the compiler
     INTERRUPTED = 130  # Ctrl-C; what was found up to then is stored
 
 
 _SERIOUSNESS = (
     ExitCode.IMPROVED,
     ExitCode.REFERENCE_KEPT,
+    ExitCode.COMPILED,
     ExitCode.NOTHING_STORED,
     ExitCode.NOTHING_LEGAL,
+    ExitCode.NOTHING_COMPILED,
     ExitCode.NOTHING_CORRECT,
     ExitCode.WRONG_RESULT,
     ExitCode.BAD_INPUT,

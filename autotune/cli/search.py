@@ -47,7 +47,8 @@ def search(
 ) -> ExitCode:
     """Find the fastest correct candidate of each workload.
 
-    Everything that is tried is stored. Ctrl-C ends with the best so far; the same command continues.
+    Everything that is measured is stored. Ctrl-C ends with the best so far; the same command continues. For a target
+    that this machine cannot run, the best candidates are compiled only.
     """
     from autotune.jit import parse_target
 
@@ -80,6 +81,10 @@ def exit_code(ending: Ending) -> ExitCode:
             return ExitCode.NOTHING_LEGAL
         case Ending.NOTHING_CORRECT:
             return ExitCode.NOTHING_CORRECT
+        case Ending.COMPILED:
+            return ExitCode.COMPILED
+        case Ending.NOTHING_COMPILED:
+            return ExitCode.NOTHING_COMPILED
         case Ending.INTERRUPTED:
             return ExitCode.INTERRUPTED
     assert_never(ending)

@@ -53,7 +53,7 @@ def measured_space(question: Question, target: Target) -> SpaceSize:
     from autotune.ir.phases import phase_graph
     from autotune.report.space import SpaceSize
     from autotune.search.join import search_set
-    from autotune.search.ledger import RefusedRule
+    from autotune.search.ledger import refused_rules
 
     started = time.perf_counter()
     program = question.program
@@ -66,6 +66,6 @@ def measured_space(question: Question, target: Target) -> SpaceSize:
         reference=found.candidates[found.reference].id,
         reference_ns=float(found.prior_ns[found.reference]),
         best_ns=float(found.prior_ns.min()),
-        refused=tuple(RefusedRule(rule=rule, count=count, sentence=text) for rule, count, text in found.refused),
+        refused=refused_rules(found.refused),
         seconds=time.perf_counter() - started,
     )

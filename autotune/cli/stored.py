@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autotune.cli.errors import NoSuchCandidate, NothingStored
+from autotune.cli.errors import NoSuchCandidate, NothingMeasured, NothingStored
 from autotune.cli.question import Question
 from autotune.cli.shapes import format_shape
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from autotune.planner import Answer, Policy
     from autotune.realizations.candidate import Candidate
     from autotune.realizations.target import Target
+    from autotune.search.space import SearchSet
     from autotune.store.keys import Workload
     from autotune.store.records import Outcome
 
@@ -42,20 +43,23 @@ class Subject:
     def policy(self) -> Policy:
         """The policy.
 
-        Raises: NothingStored.
+        Raises: NothingStored; NothingMeasured on a target that cannot run here.
         """
+        from autotune.jit import can_run
         from autotune.planner import Policy
 
         answer = self.answer()
         if isinstance(answer, Policy):
             return answer
-        raise NothingStored(
-            kernel=self.question.kernel.name,
-            shape=format_shape(self.question.shape),
-            target=f"simd:{self.target.name}",
-            why=answer.why,
-            path=self.question.path,
-        )
+        named = {
+            "kernel": self.question.kernel.name,
+            "shape": format_shape(self.question.shape),
+            "target": f"simd:{self.target.name}",
+            "path": self.question.path,
+        }
+        if not can_run(self.target):
+            raise NothingMeasured(**named)
+        raise NothingStored(why=answer.why, **named)
 
     def workload(self) -> Workload:
         """The key under which the store keeps what is known."""
@@ -78,8 +82,10 @@ class Subject:
     def candidate(self, name: str | None) -> Candidate:
         """The candidate a user names: the stored winner for None, `reference`, or the first digits of an id.
 
-        Raises: NothingStored, NoSuchCandidate.
+        Ids are those of recorded candidates; on a target that cannot run here, those of the search set too.
+        Raises: NothingStored, NothingMeasured, NoSuchCandidate.
         """
+        from autotune.jit import can_run
         from autotune.realizations.candidate import Candidate
         from autotune.store.database import open_readonly
 
@@ -88,6 +94,11 @@ class Subject:
         if name == REFERENCE:
             return self.reference()
         ids = sorted({outcome.candidate for outcome in self.outcomes() if outcome.candidate.startswith(name)})
+        if not ids and not can_run(self.target):
+            unmeasured = {c.id: c for c in self.search_set().candidates if c.id.startswith(name)}
+            if len(unmeasured) == 1:
+                return unmeasured.popitem()[1]
+            ids = sorted(unmeasured)
         if len(ids) != 1:
             listed = f"it fits {', '.join(ids)}" if ids else "no candidate recorded for this shape and target starts so"
             raise NoSuchCandidate(text=name, problem=listed)
@@ -95,6 +106,15 @@ class Subject:
             found = store.candidate(ids[0])
         assert isinstance(found, Candidate)  # a foreign key of the store
         return found
+
+    def search_set(self) -> SearchSet:
+        """What a search would choose from; enumerated anew."""
+        from autotune.calibration.prior import prior
+        from autotune.ir.phases import phase_graph
+        from autotune.search.join import search_set
+
+        program = self.question.program
+        return search_set(program, phase_graph(program), self.target, prior(self.target))
 
     def reference(self) -> Candidate:
         """The reference candidate of the bound program."""

@@ -9,9 +9,17 @@ from typing import assert_never
 
 from rich.console import Console
 
-from autotune.report.units import count_text, seconds_text, speedup_text, time_text
+from autotune.report.units import bytes_text, count_text, seconds_text, speedup_text, time_text
 from autotune.report.wording import stop_text
-from autotune.search.progress import CandidateFinished, Event, Phase, PhaseStarted, SearchStopped, SpaceReady
+from autotune.search.progress import (
+    CandidateCompiled,
+    CandidateFinished,
+    Event,
+    Phase,
+    PhaseStarted,
+    SearchStopped,
+    SpaceReady,
+)
 
 SECONDS_BETWEEN_LINES = 5.0
 
@@ -44,6 +52,8 @@ class PlainLines:
             case CandidateFinished():
                 if self._verbose or event.promoted or self._clock() - self._last_line_s >= SECONDS_BETWEEN_LINES:
                     self._print(candidate_line(event))
+            case CandidateCompiled():
+                self._print(compiled_line(event))
             case SearchStopped(rule=rule, done=done):
                 self._print(f"stopped after {count_text(done)} candidates: {stop_text(rule)}")
             case _:
@@ -71,3 +81,13 @@ def candidate_line(event: CandidateFinished) -> str:
         f"{event.done}/{event.total} {event.candidate} {event.state.value}{own}, "
         f"best {time_text(event.best_ns)} ({speedup} over the reference), {seconds_text(event.eta_s)} left"
     )
+
+
+def compiled_line(event: CandidateCompiled) -> str:
+    """One candidate that was compiled and cannot run here."""
+    made = event.compilation
+    if made.compile_seconds is None or made.code_bytes is None:
+        found = f"failed: {made.failure}"
+    else:
+        found = f"compiled in {time_text(1e9 * made.compile_seconds)}, {bytes_text(made.code_bytes)} of code"
+    return f"{event.done}/{event.total} {made.id} {found.splitlines()[0]}"

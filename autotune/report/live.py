@@ -8,10 +8,18 @@ from typing import assert_never
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
-from autotune.report.lines import candidate_line, space_line
+from autotune.report.lines import candidate_line, compiled_line, space_line
 from autotune.report.units import seconds_text, speedup_text, time_text
 from autotune.report.wording import stop_text
-from autotune.search.progress import CandidateFinished, Event, Phase, PhaseStarted, SearchStopped, SpaceReady
+from autotune.search.progress import (
+    CandidateCompiled,
+    CandidateFinished,
+    Event,
+    Phase,
+    PhaseStarted,
+    SearchStopped,
+    SpaceReady,
+)
 
 
 class LiveBlock:
@@ -50,6 +58,10 @@ class LiveBlock:
                 self._progress.update(self._task, completed=restored, total=candidates)
             case CandidateFinished():
                 self._count(event)
+            case CandidateCompiled(done=done, total=total):
+                self._progress.update(self._task, completed=done, total=total)
+                if self._verbose:
+                    self._print(compiled_line(event))
             case SearchStopped(rule=rule):
                 self._progress.update(self._task, left=f"ending: {stop_text(rule)}")
             case _:

@@ -14,6 +14,9 @@ from autotune.report.wording import stop_text
 from autotune.search.result import Ending, SearchResult, Timed
 
 _RULES_SHOWN = 5
+_WHY_NOT_RUN = (
+    "this machine cannot run code for simd:{target}, so nothing was run, checked or timed, and nothing is stored"
+)
 
 
 def headline(result: SearchResult) -> str:
@@ -28,6 +31,11 @@ def headline(result: SearchResult) -> str:
             return "nothing legal: every candidate was refused"
         case Ending.NOTHING_CORRECT:
             return "nothing correct: no candidate agreed with the oracle"
+        case Ending.COMPILED:
+            return f"compiled, not measured: {_WHY_NOT_RUN.format(target=result.target)}"
+        case Ending.NOTHING_COMPILED:
+            why = _WHY_NOT_RUN.format(target=result.target)
+            return f"nothing compiled: the compiler refused every candidate that was tried; {why}"
         case Ending.INTERRUPTED:
             best = f"; best so far {speedup_text(*_times(result))} over the reference" if result.winner else ""
             return f"interrupted{best}; the same command continues"
@@ -39,6 +47,8 @@ def print_result(console: Console, result: SearchResult, *, verbose: bool) -> No
     console.print(f"{result.title} on simd:{result.target}", style="bold", soft_wrap=True)
     console.print(headline(result), soft_wrap=True)
     tables = [_candidates(result)] if result.winner or result.reference else []
+    if result.compiled:
+        tables.append(_compiled(result))
     tables.append(_states(result))
     if result.refused:
         tables.append(_refused(result, verbose=verbose))
@@ -74,8 +84,28 @@ def _cells(timed: Timed) -> tuple[str, ...]:
     )
 
 
+def _compiled(result: SearchResult) -> Table:
+    made = table("", "compiled", "id", "predicted", "compiled in", "code", "workspace", numbers=_COMPILED_NUMBERS)
+    for entry in result.compiled:
+        sizes = (entry.code_bytes, entry.workspace_bytes)
+        made.add_row(
+            "reference" if entry.reference else "by the model",
+            entry.id,
+            time_text(entry.predicted_ns),
+            "failed" if entry.compile_seconds is None else time_text(1e9 * entry.compile_seconds),
+            *("-" if size is None else bytes_text(size) for size in sizes),
+        )
+    return made
+
+
+_COMPILED_NUMBERS = ("predicted", "compiled in", "code", "workspace")
+
+
 def _states(result: SearchResult) -> Table:
     made = table("", "candidates by state", "count", numbers=("count",))
+    sound = sum(entry.failure is None for entry in result.compiled)
+    if sound:
+        made.add_row(Ending.COMPILED.value, count_text(sound))
     for entry in result.counts:
         made.add_row(entry.state.value, count_text(entry.count))
     return made
@@ -103,6 +133,13 @@ def _effort(result: SearchResult) -> str:
     spent = result.seconds
     earlier = f" ({count_text(result.restored)} in earlier runs)" if result.restored else ""
     set_size = f"{count_text(result.candidates)} of {count_text(result.legal)} legal candidates ({result.join} join)"
+    if result.compiled:
+        cut = f"; {stop_text(result.stopped_by)}" if result.stopped_by is not None else ""
+        return (
+            f"{count_text(len(result.compiled))} given to the compiler out of {set_size}{cut}.\n"
+            f"{seconds_text(spent.total)} in all: preparing {seconds_text(spent.preparing)}, compiling "
+            f"{seconds_text(spent.compiling)}."
+        )
     return (
         f"{count_text(result.trials)} trials{earlier} out of {set_size}; {stop_text(result.stopped_by)}.\n"
         f"{seconds_text(spent.total)} in all: preparing {seconds_text(spent.preparing)}, compiling "

@@ -21,7 +21,7 @@ class SeveralWorkloads(AutotuneError):
 
 
 class CannotRunHere(AutotuneError):
-    """A search for a target whose code this machine cannot run."""
+    """A question that only running code can answer, for a target whose code this machine cannot run."""
 
     sentence = "this machine cannot run code for {target}, so nothing can be measured"
-    remedy = "search on a machine that has it, or write --target simd for what this machine has"
+    remedy = "ask on a machine that has it, or write --target simd for what this machine has"

@@ -4,6 +4,7 @@ Must not know why a candidate was picked or how its state was found."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -54,6 +55,11 @@ class RefusedRule:
     rule: str
     count: int
     sentence: str
+
+
+def refused_rules(table: Iterable[tuple[str, int, str]]) -> tuple[RefusedRule, ...]:
+    """The rules of a search set: rule, count and an example sentence each."""
+    return tuple(RefusedRule(rule=rule, count=count, sentence=sentence) for rule, count, sentence in table)
 
 
 class Ledger:

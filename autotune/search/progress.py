@@ -9,6 +9,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from autotune.measure.states import State
+from autotune.search.result import Compilation
 from autotune.search.stop import StopRule
 
 
@@ -19,6 +20,7 @@ class Phase(Enum):
     ENUMERATE = "enumerate"
     ORACLE = "oracle"
     SEARCH = "search"
+    COMPILE = "compile"  # instead of oracle, search and finals, where the target cannot run here
     FINALS = "finals"
     DONE = "done"
 
@@ -61,6 +63,15 @@ class CandidateFinished:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateCompiled:
+    """One candidate of a target that cannot run here was compiled, or failed to be; `done` of `total`."""
+
+    compilation: Compilation
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SearchStopped:
     """The rule that ended the search, None for the user."""
 
@@ -68,7 +79,7 @@ class SearchStopped:
     done: int
 
 
-Event: TypeAlias = PhaseStarted | SpaceReady | CandidateFinished | SearchStopped
+Event: TypeAlias = PhaseStarted | SpaceReady | CandidateFinished | CandidateCompiled | SearchStopped
 OnEvent: TypeAlias = Callable[[Event], None]
 
 

@@ -19,6 +19,8 @@ class Ending(Enum):
     REFERENCE_KEPT = "reference kept"
     NOTHING_LEGAL = "nothing legal"
     NOTHING_CORRECT = "nothing correct"
+    COMPILED = "compiled, not measured"  # for a target that this machine cannot run; there is no winner
+    NOTHING_COMPILED = "nothing compiled"  # for such a target, every candidate that was tried failed in the compiler
     INTERRUPTED = "interrupted"  # by the user; the winner is the best so far, if any
 
 
@@ -40,6 +42,25 @@ class Timed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Compilation:
+    """A candidate that was compiled for a target this machine cannot run.
+
+    `failure` is what the compiler said, None where it compiled.
+    Units: nanoseconds a call, predicted; seconds of lowering, emission and LLVM together.
+    """
+
+    id: str
+    candidate: Candidate
+    reference: bool
+    predicted_ns: float
+    compile_seconds: float | None = None
+    code_bytes: int | None = None
+    workspace_bytes: int | None = None
+    object_sha256: str | None = None
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SecondsSpent:
     """Where the wall-clock time of one run went; compiling overlaps checking and measuring."""
 
@@ -56,7 +77,8 @@ class SearchResult:
 
     `trials` counts the candidates that ended, `restored` those of them that earlier runs had ended. `join` says whether
     the set holds every legal candidate that could be best ("exact") or was cut ("beam"). `tied` marks a winner that
-    another finalist equals within the tie band.
+    another finalist equals within the tie band. `compiled` lists what was compiled for a target that this machine
+    cannot run, in order; such a search has no trials, for nothing was measured.
     """
 
     title: str
@@ -78,6 +100,7 @@ class SearchResult:
     refused: tuple[RefusedRule, ...]
     stopped_by: StopRule | None
     seconds: SecondsSpent
+    compiled: tuple[Compilation, ...] = ()
 
     @property
     def speedup(self) -> float | None:

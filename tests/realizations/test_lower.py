@@ -1,8 +1,9 @@
-"""Lowered candidates: nests in program order, buffers where they must be, states committed without spoiling each other."""
+"""Lowered candidates: nests in program order, buffers where they must be, states that do not spoil each other."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from autotune import jit
 from autotune.ir.buffer import BlockLoop, Body, Nest, ReduceInto, Role, StorageClass, StoreBuffer, StoreTensor
@@ -100,5 +101,5 @@ def test_workspace_is_planned_without_overlap() -> None:
     for body in plan.bodies:
         placed = [b for b in body.buffers if b.storage is StorageClass.WORKSPACE]
         spans = sorted((b.offset_bytes, b.offset_bytes + b.size_bytes) for b in placed)
-        assert all(end <= start for (_, end), (start, _) in zip(spans, spans[1:], strict=False))
+        assert all(end <= start for (_, end), (start, _) in pairwise(spans))
         assert all(end <= plan.workspace_bytes for _, end in spans)

@@ -26,11 +26,12 @@ _SATURATING_STEPS = 4  # convert, clamp above, replace NaN
 class Scalar:
     """Handle of a one-lane value, with the loop depth that made it."""
 
-    __slots__ = ("depth", "loaded", "registers")
+    __slots__ = ("depth", "floating", "loaded", "registers")
 
     def __init__(self, depth: int, loaded: bool) -> None:
         self.depth = depth
         self.loaded = loaded  # still only a load that a splat can take over
+        self.floating = False  # the bits of a float, not moved to a general register yet
         self.registers = 1
 
 
@@ -218,17 +219,26 @@ class CountingValues(Builder, ABC):
 
     def bitcast(self, value: Vector, dtype: DType) -> Vector:
         if value.lanes == 1:
-            if value.dtype.is_float != dtype.is_float:
-                self._put(SHUFFLE, 1)  # between general and vector registers
-            return self._scalar(dtype)
+            result = self._scalar(dtype)
+            if value.dtype.is_float and dtype.is_integer:
+                result.handle.floating = True  # type: ignore[attr-defined]
+            elif value.dtype.is_integer and not value.handle.floating:  # type: ignore[attr-defined]
+                self._put(SHUFFLE, 1)  # from a general register to a vector register
+            return result
         return self._result(dtype, value.lanes)
 
     # ---- arithmetic ---------------------------------------------------------------------------------------------
     def add(self, a: Vector, b: Vector, math: MathPolicy = STRICT) -> Vector:
-        return self._do(ALU, a)
+        return self._do(ALU, self._general(a))
 
     def sub(self, a: Vector, b: Vector, math: MathPolicy = STRICT) -> Vector:
-        return self._do(ALU, a)
+        return self._do(ALU, self._general(a))
+
+    def _general(self, a: Vector) -> Vector:
+        """An operand of integer arithmetic: the bits of one float move to a general register; logic leaves them."""
+        if a.lanes == 1 and a.handle.floating:  # type: ignore[attr-defined]
+            self._put(SHUFFLE, 1)
+        return a
 
     def mul(self, a: Vector, b: Vector, math: MathPolicy = STRICT) -> Vector:
         return self._do(MUL, a)
@@ -331,13 +341,16 @@ class CountingValues(Builder, ABC):
         return self._logic(a)
 
     def _logic(self, a: Vector) -> Vector:
-        return self._do(MASK if a.dtype is DType.BOOL and self.target.has_mask_registers else ALU, a)
+        result = self._do(MASK if a.dtype is DType.BOOL and self.target.has_mask_registers else ALU, a)
+        if a.lanes == 1:
+            result.handle.floating = a.handle.floating  # type: ignore[attr-defined]
+        return result
 
     def shift_left(self, a: Vector, bits: int) -> Vector:
-        return self._do(ALU, a)
+        return self._do(ALU, self._general(a))
 
     def shift_right(self, a: Vector, bits: int, *, arithmetic: bool = False) -> Vector:
-        return self._do(ALU, a)
+        return self._do(ALU, self._general(a))
 
     def compare(self, how: Compare, a: Vector, b: Vector) -> Vector:
         self._do(ALU, a)

@@ -110,7 +110,7 @@ def test_equal_builds_are_equal(workload: Workload) -> None:
 
 def test_an_illegal_candidate_is_refused_with_its_reasons(workload: Workload) -> None:
     reference = reference_candidate(workload.program, workload.graph, _TARGET)
-    with pytest.raises(build.IllegalCandidateError, match="candidate [0-9a-f]{12} is not legal here: threads-not-"):
+    with pytest.raises(build.IllegalCandidateError, match=r"candidate [0-9a-f]{12} is not legal here: threads-not-"):
         build.plan(workload.program, replace(reference, schedule=Schedule(threads=2)), _TARGET)
     with pytest.raises(build.IllegalCandidateError, match="split-without-merge"):
         build.plan(workload.program, replace(reference, split=Split(parts=2)), _TARGET)

@@ -1,4 +1,4 @@
-"""Minimax polynomials by Remez exchange in mpmath: how the coefficients in `realizations/vector_math` were made.
+"""Minimax polynomials and quotients by Remez exchange: how the coefficients in `realizations/vector_math` were made.
 Must not be needed to run anything: the coefficients are written out there, and a test compares."""
 
 from __future__ import annotations
@@ -40,6 +40,51 @@ def minimax(
             if worst < level * mp.mpf("1.0005"):
                 break
         return coefficients, float(max(level, worst))
+
+
+def minimax_quotient(f: Real, over: int, under: int, high: float) -> tuple[list[mp.mpf], list[mp.mpf], float]:
+    """Coefficients of two polynomials of these degrees whose quotient has the least relative error against f on
+    [0, high], scaled so that the last of the first is 1, and that error.
+
+    Source: the exchange algorithm, each system of equations solved by iteration on the level.
+    """
+    with mp.workdps(50):
+        count = over + under + 2
+        points = [mp.mpf(high) / 2 * (1 - mp.cos(mp.pi * (k + mp.mpf("0.5")) / count)) for k in range(count)]
+        grid = [high * (mp.mpf(k) / 600) ** 2 for k in range(601)]
+        values = [f(x) for x in grid]
+        level, worst = mp.mpf(0), mp.mpf(0)
+        for _ in range(8):
+            top, bottom, level = _levelled(f, over, under, points, level)
+            errors = [polynomial(top, x) / polynomial(bottom, x) / y - 1 for x, y in zip(grid, values, strict=True)]
+            worst = max(abs(e) for e in errors)
+            if worst < abs(level) * mp.mpf("1.0005"):
+                break
+            points = _extrema(grid, errors, count)
+        return [c / top[-1] for c in top], [c / top[-1] for c in bottom], float(worst)
+
+
+def polynomial(coefficients: Sequence[mp.mpf], x: mp.mpf) -> mp.mpf:
+    """Its value, lowest coefficient first."""
+    return sum((c * x**k for k, c in enumerate(coefficients)), mp.mpf(0))
+
+
+def _levelled(
+    f: Real, over: int, under: int, points: Sequence[mp.mpf], level: mp.mpf
+) -> tuple[list[mp.mpf], list[mp.mpf], mp.mpf]:
+    """The quotient, its first denominator coefficient 1, whose relative error at the points is ±level by turns."""
+    solution = mp.matrix(over + under + 2, 1)
+    for _ in range(6):
+        rows, right = [], []
+        for k, x in enumerate(points):
+            sign, y = (-1) ** k, f(x)
+            goal = y * (1 + sign * level)
+            rows.append([*(x**p for p in range(over + 1)), *(-goal * x**p for p in range(1, under + 1)), -sign * y])
+            right.append(goal)
+        solution = mp.lu_solve(mp.matrix(rows), mp.matrix(right))
+        level += solution[over + under + 1]
+    bottom = [mp.mpf(1), *(solution[over + p] for p in range(1, under + 1))]
+    return [solution[p] for p in range(over + 1)], bottom, level
 
 
 def _extrema(grid: Sequence[mp.mpf], errors: Sequence[mp.mpf], count: int) -> list[mp.mpf]:

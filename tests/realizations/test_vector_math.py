@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
+import mpmath as mp
 import numpy as np
 import pytest
 
@@ -12,10 +14,10 @@ from autotune.ir.types import DEFAULT_MAX_ULP, STRICT_MAX_ULP, DType, Op
 from autotune.realizations.count import CountingBuilder
 from autotune.realizations.events import Event
 from autotune.realizations.targets import TARGET_NAMES, named_target
-from autotune.realizations.vector_math import ALL_VARIANTS, Variant, variants
+from autotune.realizations.vector_math import ALL_VARIANTS, Variant, hyperbolic, variants
 from autotune.realizations.vector_math.map_kernel import SYMBOL, emit_map
 from autotune.realizations.vector_math.trigonometric import LARGEST
-from tests.realizations import execute, references
+from tests.realizations import execute, references, remez
 
 _FUNCTIONS = tuple(DEFAULT_MAX_ULP)
 _CASES = [
@@ -104,6 +106,35 @@ def test_default_and_strict_exist_everywhere(op: Op, dtype: DType, target_name: 
     strict = variants(op, dtype, target, STRICT_MAX_ULP)
     assert strict
     assert not any(variant.flushes for variant in strict)
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64])
+def test_short_tanh_is_the_best_quotient(dtype: DType) -> None:
+    degree, bound = {DType.F32: (1, 2.0**-30), DType.F64: (2, 2.0**-57)}[dtype]
+    fitted = remez.minimax_quotient(
+        lambda u: mp.tanh(mp.sqrt(u)) / mp.sqrt(u) if u else mp.mpf(1), degree, degree, (math.log(2.0) / 4) ** 2
+    )
+    assert fitted[2] < bound
+    for written, wanted in zip(hyperbolic.QUARTER_LN2[dtype], fitted[:2], strict=True):
+        np.testing.assert_allclose(written, [float(c) for c in wanted[: len(written)]], rtol=2e-4)
+    with mp.workdps(40):
+        over, under = ([mp.mpf(c) for c in part] for part in hyperbolic.QUARTER_LN2[dtype])
+        for k in range(1, 101):
+            u = (mp.log(2) / 4 * k / 100) ** 2
+            quotient = remez.polynomial([*over, mp.mpf(1)], u) / remez.polynomial(under, u)
+            assert abs(quotient * mp.sqrt(u) / mp.tanh(mp.sqrt(u)) - 1) < 2 * bound
+
+
+@pytest.mark.parametrize("target_name", ["avx512", "avx2", "sse2"])
+@pytest.mark.parametrize("name", ["table_sum", "power_sum"])
+def test_tanh_keeps_the_sign_of_zero_and_ends_at_one(name: str, target_name: str) -> None:
+    variant = next(v for v in ALL_VARIANTS if (v.op, v.dtype, v.name) == (Op.TANH, DType.F32, name))
+    if not variant.available(named_target(target_name), 100.0):
+        pytest.skip("this target lacks the instructions")
+    handle, lanes = _compile(variant, target_name)
+    y = _apply(handle, np.array([0.0, -0.0, 9.25, -9.25, 3e38, -np.inf], np.float32), lanes)
+    assert y.tolist() == [0.0, 0.0, 1.0, -1.0, 1.0, -1.0]
+    assert np.signbit(y).tolist() == [False, True] * 3
 
 
 @pytest.mark.parametrize("target_name", TARGET_NAMES)

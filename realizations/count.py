@@ -135,8 +135,8 @@ class CountingBuilder(CountingValues):
         mask: Vector | None = None,
         align_bytes: int | None = None,
     ) -> None:
-        self.instructions += 1
         dtype, lanes = value.dtype, value.lanes
+        self.instructions += 2 if dtype is DType.BOOL else 1
         everywhere = mask is None or mask.constant is True
         if base.space is Space.REGISTER:
             base.handle.lanes = lanes  # type: ignore[attr-defined]
@@ -163,7 +163,7 @@ class CountingBuilder(CountingValues):
         lanes, dtype = indices.lanes, base.dtype
         if lanes == 1:
             return self.load(base, indices, 1, mask=mask, fill=fill)
-        self.instructions += 1
+        self.instructions += 2 if dtype is DType.BOOL else 1
         everywhere = mask is None or mask.constant is True
         if gathers(self.target, dtype):
             pieces = self._pieces(indices, dtype)
@@ -171,7 +171,7 @@ class CountingBuilder(CountingValues):
             self._put(MASK, pieces)
             self._put(SHUFFLE, pieces - self._memory_registers(dtype, lanes))
         else:
-            self.instructions += 3 * lanes - 1 + (dtype is DType.BOOL)
+            self.instructions += 3 * lanes - 1 if everywhere else 0
             self._put(_SCALAR_LOAD, lanes)
             self._put(SHUFFLE, self._taken_apart(indices) + lanes - (dtype is not DType.BOOL))
             if not everywhere:
@@ -205,6 +205,7 @@ class CountingBuilder(CountingValues):
             self._put(MASK, pieces)
             self._put(SHUFFLE, pieces - self._memory_registers(base.dtype, lanes))
         else:
+            self.instructions += 3 * lanes - 1 if everywhere else 0
             self._put(_SCALAR_STORE, lanes)
             self._put(SHUFFLE, 2 * lanes)
             if not everywhere:

@@ -1,0 +1,62 @@
+"""What is enumerated: in a fixed order, without repetition, with the levels each target and shape has."""
+
+from __future__ import annotations
+
+import pytest
+
+from autotune.ir.buffer import Transfer
+from autotune.realizations.candidate import Buffered, Clones
+from autotune.realizations.context import ProgramFacts
+from autotune.realizations.enumerate import PACKET_VECTORS, ROW_BLOCKS, Enumerator
+from autotune.realizations.structure import Structure
+from autotune.realizations.targets import named_target
+from tests.conformance.cases import SHAPES, bound
+
+_TARGET = named_target("avx512")
+
+
+def _structures(example: str, shape: str) -> list[Structure]:
+    workload = bound(example, shape)
+    return list(Enumerator(ProgramFacts(workload.program, _TARGET), workload.graph).structures())
+
+
+@pytest.mark.parametrize("example", SHAPES)
+def test_structures_are_distinct_and_in_a_fixed_order(example: str) -> None:
+    for shape in SHAPES[example]:
+        structures = _structures(example, shape)
+        assert len(set(structures)) == len(structures) > 0
+        assert structures == _structures(example, shape)
+
+
+def test_clones_are_offered_only_where_some_packet_is_partial() -> None:
+    for shape, partial in (("M=32,N=64", False), ("M=19,N=64", True)):
+        full = [s for s in _structures("gelu", shape) if s.packet is Clones.FULL]
+        assert bool(full) is partial
+        assert all(any(19 % tile.block for tile in s.tiles) for s in full)
+
+
+def test_blocks_of_rows_and_packets() -> None:
+    structures = _structures("gelu", "M=256,N=64")
+    blocks = {s.tiles[-1].block for s in structures if s.lane_axis == s.packed_axis is not None}
+    assert blocks == {16 * vectors for vectors in PACKET_VECTORS}
+    rows = {s.tiles[-1].block for s in structures if s.lane_axis not in (None, s.packed_axis)}
+    assert rows >= set(ROW_BLOCKS)
+
+
+def test_buffers_have_the_lane_axis_last() -> None:
+    found = 0
+    for structure in _structures("softmax", "M=19,N=67"):
+        for _, storage in structure.storage:
+            if isinstance(storage, Buffered) and structure.lane_axis in storage.layout:
+                found += 1
+                assert storage.layout[-1] == structure.lane_axis
+    assert found
+
+
+def test_strided_accesses_have_a_transfer_and_bools_are_gathered() -> None:
+    packets = [s for s in _structures("softmax", "M=19,N=67") if s.lane_axis == s.packed_axis is not None]
+    assert {frozenset(dict(s.transfer).values()) for s in packets} == {
+        frozenset({Transfer.GATHER, Transfer.TRANSPOSE}),
+        frozenset({Transfer.GATHER}),
+    }
+    assert not any(s.transfer for s in _structures("softmax", "M=19,N=67") if s.lane_axis not in (0,))

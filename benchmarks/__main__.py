@@ -1,4 +1,4 @@
-"""The command line: `python -m benchmarks rows [--quick] [--json FILE]` from the repository root.
+"""The command line: `python -m benchmarks rows|mappings|vector_math` from the repository root.
 Must not measure anything itself."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ app = typer.Typer(add_completion=False, no_args_is_help=True)
 
 @app.callback()
 def main() -> None:
-    """Compare tuned kernels with the reference candidate, numpy and the optional peers."""
+    """Measure tuned kernels, their mappings and the vector math under them."""
 
 
 @app.command()
@@ -63,6 +63,45 @@ def rows(
             show(console, measured, () if peers_only else judge(measured))
         if json is not None:
             json.write_text(to_json(measured), encoding="utf-8")
+
+
+@app.command()
+def mappings(
+    json: Annotated[Path | None, typer.Option("--json", help="Write the lines as a JSON array.")] = None,
+    count: Annotated[int, typer.Option("--candidates", min=1, help="Candidates to time of each mapping.")] = 24,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds that pick, and as many that time.")] = 15,
+    budget: Annotated[float, typer.Option(help="Seconds a search may take for one case.")] = 60.0,
+) -> None:
+    """Which axis runs across the lanes: the best candidate of each mapping, and what the search finds."""
+    restart_with_required_settings()
+    from benchmarks.mappings import CASES, Line, measure, show, to_json
+
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    measured: list[Line] = []
+    try:
+        with console.status("starting") as status:
+            for lines in measure(CASES, count=count, rounds=rounds, budget_s=budget, announce=status.update):
+                measured.extend(lines)
+    except KeyboardInterrupt:
+        console.print("interrupted: what was measured so far follows")
+    finally:
+        if measured:
+            show(console, measured)
+        if json is not None:
+            json.write_text(to_json(measured), encoding="utf-8")
+
+
+@app.command(name="vector_math")
+def vector_math(
+    target: Annotated[
+        list[str] | None, typer.Option("--target", help="avx512, avx2, sse2 or neon; may be repeated.")
+    ] = None,
+) -> None:
+    """Cycles and errors of every variant of exp and its kin: the table of docs/vector-math.md."""
+    restart_with_required_settings()
+    from benchmarks.vector_math import DEFAULT_TARGETS, main
+
+    main(tuple(target or DEFAULT_TARGETS))
 
 
 def _ours(peers_only: bool, budget_s: float) -> Ours:

@@ -13,14 +13,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from autotune.ir.interpret import interpret
-from autotune.ir.program import Program, Tensor
-from autotune.language.kernel import Kernel
-from autotune.language.load import load_kernels
 from autotune import tune
 from autotune.build import build
+from autotune.ir.interpret import interpret
 from autotune.ir.phases import phase_graph
+from autotune.ir.program import Program, Tensor
 from autotune.jit import host_target, load
+from autotune.language.kernel import Kernel
+from autotune.language.load import load_kernels
+from autotune.measure.protocol import Kernel as CompiledCode
 from autotune.realizations.candidate import Candidate
 from autotune.realizations.reference import reference_candidate
 from benchmarks.buffers import Buffers
@@ -57,7 +58,7 @@ class WinnerAndReference:
 
         Raises: ArgumentMismatch where an example's tensors are not those of its case.
         """
-        program = _kernel(case).bind(**case.extents)
+        program = kernel_of(case).bind(**case.extents)
         tensors = dict(zip(_input_names(program), inputs.values(), strict=True))
         expected = interpret(program, {**tensors, **dict(case.scalars)}).outputs[0]
         return Answer(value=expected.values, bound=expected.bound)
@@ -71,23 +72,31 @@ def tuned(case: Case, budget_s: float) -> NativeKernel:
 
     Raises: RuntimeError where the search ends without a correct candidate.
     """
-    result = tune.search(_kernel(case), case.extents, budget_s=budget_s)
+    return _native(case, winner_of(case, budget_s))
+
+
+def winner_of(case: Case, budget_s: float) -> Candidate:
+    """The candidate of `tuned`.
+
+    Raises: RuntimeError.
+    """
+    result = tune.search(kernel_of(case), case.extents, budget_s=budget_s)
     if result.winner is None:
         raise RuntimeError(f"the search of {case.name} found no correct candidate: {result.ending.value}")
-    return _native(case, result.winner.candidate)
+    return result.winner.candidate
 
 
 def reference(case: Case) -> NativeKernel:
     """The reference candidate of `case`."""
-    program = _kernel(case).bind(**case.extents)
+    program = kernel_of(case).bind(**case.extents)
     return _native(case, reference_candidate(program, phase_graph(program), host_target()))
 
 
-def bind(kernel: NativeKernel, case: Case, buffers: Buffers) -> Prepared:
-    """Lay out the argument slots for `buffers`, and take a workspace from their arena."""
+def bind(kernel: NativeKernel, case: Case, buffers: Buffers, workspace: int | None = None) -> Prepared:
+    """Lay out the argument slots for `buffers`; the workspace is at the given address, else taken from their arena."""
     tensors = [array.ctypes.data for array in (*buffers.inputs.values(), buffers.y)]
     slots = pack_slots(tensors, dict(case.scalars))
-    workspace = buffers.scratch(max(kernel.workspace_bytes, 64))
+    workspace = buffers.scratch(max(kernel.workspace_bytes, 64)) if workspace is None else workspace
     call = NativeCall(address=kernel.entry_address, arguments=(ctypes.addressof(slots), workspace, 0, kernel.packets))
     once = repeater(call)
 
@@ -105,10 +114,14 @@ def pack_slots(tensors: list[int], scalars: Mapping[str, float]) -> ctypes.Array
 
 
 def _native(case: Case, candidate: Candidate) -> NativeKernel:
-    built = build(_kernel(case).bind(**case.extents), candidate, host_target())
+    return loaded(candidate.id, build(kernel_of(case).bind(**case.extents), candidate, host_target()))
+
+
+def loaded(candidate: str, built: CompiledCode) -> NativeKernel:
+    """Compiled code of the candidate with this id, loaded into this process."""
     handle = load(built.object_bytes, built.symbol)
     return NativeKernel(
-        candidate=candidate.id,
+        candidate=candidate,
         entry_address=handle.address,
         workspace_bytes=built.workspace_bytes,
         packets=built.packets,
@@ -117,7 +130,8 @@ def _native(case: Case, candidate: Candidate) -> NativeKernel:
 
 
 @cache
-def _kernel(case: Case) -> Kernel:
+def kernel_of(case: Case) -> Kernel:
+    """The kernel of the example file that `case` names."""
     (kernel,) = load_kernels(EXAMPLES / f"{case.kernel}.py").values()
     return kernel
 

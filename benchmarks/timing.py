@@ -204,6 +204,26 @@ def compare(ours: Call, peer: Call, *, rounds: int, rng: random.Random) -> Compa
     )
 
 
+def interleaved(calls: Sequence[Call], *, rounds: int, rng: random.Random) -> list[list[float]]:
+    """Nanoseconds a call of each of `calls` in every round; a round takes one sample of each, in its own order."""
+    sides = [repeater(call) for call in calls]
+    counts = [count_for(side) for side in sides]
+    times: list[list[float]] = [[] for _ in calls]
+    order = list(range(len(calls)))
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        for _ in range(rounds):
+            rng.shuffle(order)
+            for k in order:
+                count = max(1, round(counts[k] * rng.uniform(1 - JITTER, 1 + JITTER)))
+                times[k].append(sides[k](count) / count)
+    finally:
+        if collecting:
+            gc.enable()
+    return times
+
+
 def _round(
     sides: tuple[Callable[[int], int], ...], counts: tuple[int, ...], order: Sequence[int], rng: random.Random
 ) -> tuple[tuple[float, float], bool]:

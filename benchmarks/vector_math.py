@@ -21,6 +21,7 @@ from autotune.realizations.vector_math import ALL_VARIANTS, Variant
 from autotune.realizations.vector_math.map_kernel import SYMBOL, emit_map
 from tests.realizations import execute, references
 
+DEFAULT_TARGETS = ("avx512", "avx2")
 _BYTES = 4096  # each of x and y: both stay in L1
 _REGISTER_BYTES = 64
 _ERROR_POINTS = 2**18
@@ -47,7 +48,7 @@ class Line:
     worst_ulp: float
 
 
-def main(target_names: tuple[str, ...] = ("avx512", "avx2")) -> None:
+def main(target_names: tuple[str, ...] = DEFAULT_TARGETS) -> None:
     """Print the table for every named target that runs here."""
     clock = core_clock_hz()
     print(f"{platform.processor() or platform.machine()}, {clock / 1e9:.2f} GHz, {datetime.date.today().isoformat()}")
@@ -144,7 +145,3 @@ def core_clock_hz() -> float:
         execute.call(handle, out, np.float32(1.0), last=trips)
         best = min(best, time.perf_counter() - begin)
     return latency * chain * trips / best
-
-
-if __name__ == "__main__":
-    main()

@@ -19,6 +19,9 @@ from benchmarks.timing import Call, NativeCall, PythonCall, repeater
 F32 = NDArray[np.float32]
 Loops = Callable[..., None]
 
+# numba compiles with the same llvmlite, in the same process, as our side and the timing loop. LLVM's options belong to
+# the process; autotune.jit changes one only while it generates code of its own, so the order of compiling is free.
+
 _ZERO, _ONE, _HALF = np.float32(0), np.float32(1), np.float32(0.5)
 _INF, _EPS = np.float32(np.inf), np.float32(EPS)
 _SCALE, _CUBIC = np.float32(GELU_SCALE), np.float32(GELU_CUBIC)

@@ -3,7 +3,7 @@
 import ctypes
 import random
 
-from benchmarks.timing import NativeCall, PythonCall, compare, count_for, nothing, repeater
+from benchmarks.timing import NativeCall, PythonCall, compare, count_for, interleaved, nothing, repeater
 
 
 def test_the_python_loop_calls_as_often_as_it_is_told() -> None:
@@ -49,3 +49,11 @@ def test_a_round_alternates_and_its_ratio_is_ours_over_peer() -> None:
     assert {"a", "b"} == set(order)
     assert found.ratio > 2
     assert found.ours_us > found.peer_us
+
+
+def test_every_round_times_every_call_once_and_the_slow_one_is_slow() -> None:
+    fast = PythonCall(function=lambda: sum(range(1_000)))
+    slow = PythonCall(function=lambda: sum(range(20_000)))
+    columns = interleaved([slow, fast], rounds=3, rng=random.Random(0))
+    assert [len(column) for column in columns] == [3, 3]
+    assert min(columns[0]) > max(columns[1]) > 0

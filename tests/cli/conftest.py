@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +44,23 @@ Command = Callable[..., Ran]
 
 
 @pytest.fixture
-def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
+def untouched_logging() -> Iterator[None]:
+    """Takes back what a command does to the process's loggers."""
+    root, ours = logging.getLogger(), logging.getLogger("autotune")
+    handlers, root_level, level = list(root.handlers), root.level, ours.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(root_level)
+    ours.setLevel(level)
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    untouched_logging: None,
+) -> Command:
     """`command("best", file)` runs `autotune best file` in an empty directory, with an empty store."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AUTOTUNE_DATABASE", str(tmp_path / "policies.sqlite"))

@@ -98,7 +98,7 @@ Sink: TypeAlias = StoreTensor | StoreBuffer | ReduceInto
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NestLoop:
-    """One loop of a nest: `factor` unrolled steps of `lanes` coordinates a trip; more than one lane on one loop only."""
+    """One loop of a nest: `factor` unrolled steps of `lanes` coordinates a trip; one loop at most has several lanes."""
 
     axis: int
     factor: int = 1
@@ -113,8 +113,9 @@ class NestLoop:
 class Nest:
     """Loops, outermost first, around sinks. Loops over reduced axes stand innermost.
 
-    `number` is the candidate's own; the copies of a carried value share one. `variants` names the polynomial of each math operation; `transfers` the transfer of each load (by value number),
-    `store_transfers` that of each tensor store (by store number).
+    `number` is the candidate's own; the copies of a carried value share one. `variants` names the polynomial of each
+    math operation; `transfers` the transfer of each load (by value number), `store_transfers` that of each tensor store
+    (by store number).
     """
 
     number: int

@@ -305,8 +305,12 @@ class Builder(ABC):
 
     @abstractmethod
     def branch(
-        self, condition: Vector, then: Callable[[], None], otherwise: Callable[[], None] | None = None,
-        *, probability: float = 0.5,
+        self,
+        condition: Vector,
+        then: Callable[[], None],
+        otherwise: Callable[[], None] | None = None,
+        *,
+        probability: float = 0.5,
     ) -> None:
         """Run `then` where the one-lane BOOL holds, else `otherwise`. Values do not leave the arms."""
 

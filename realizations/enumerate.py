@@ -42,9 +42,7 @@ class Enumerator:
         """Every structure, in a fixed order."""
         for tiles, lane_axis, packed_axis in self.mappings():
             partial = any(
-                self.program.axes[t.axis].extent.constant % t.block
-                for t in tiles
-                if t.axis in self.program.parallel
+                self.program.axes[t.axis].extent.constant % t.block for t in tiles if t.axis in self.program.parallel
             )
             for storage in self.storages(lane_axis, packed_axis):
                 for nests in self.partitions(storage, packed_axis):
@@ -115,9 +113,7 @@ class Enumerator:
                 yield Tile(axis=axis, block=size)
 
     # ---- storage ------------------------------------------------------------------------------------------------
-    def storages(
-        self, lane_axis: int | None, packed_axis: int | None
-    ) -> Iterator[tuple[tuple[int, Storage], ...]]:
+    def storages(self, lane_axis: int | None, packed_axis: int | None) -> Iterator[tuple[tuple[int, Storage], ...]]:
         """Which shared values are kept in private memory: none, one, or two that are not loads."""
         base: dict[int, Storage] = {}
         for phase in self.phases:
@@ -139,7 +135,7 @@ class Enumerator:
             yield tuple(sorted(storage.items()))
 
     def worth_a_buffer(self, phase: Phase, packed_axis: int | None) -> bool:
-        """Values that more than one sink may read, walked inside the packet; uniform ones only where programs are packed."""
+        """Values that several sinks may read; numbers one a program only where programs are packed."""
         if phase.kind not in (PhaseKind.LOAD, PhaseKind.ELEMENTWISE) or self.users(phase.number) < 2:
             return phase.kind is PhaseKind.ELEMENTWISE and self.per_program(phase) and packed_axis in phase.axes
         if self.per_program(phase):
@@ -370,5 +366,3 @@ def variant_choices(*contexts: NestContext) -> Iterator[tuple[tuple[str, str], .
         permitted[op.value] = names if known is None else [n for n in known if n in names]
     tables = [[(op, name) for name in names] for op, names in sorted(permitted.items())]
     yield from (tuple(chosen) for chosen in product(*tables))
-
-

@@ -134,5 +134,3 @@ def decision(plan: BufferProgram, clones: Clones, target: Target) -> packet.Clon
     """What became of the candidate's request for a full clone."""
     partial, general, full = clone_counts(plan, target)
     return packet.decide(clones, partial, general, full, target)
-
-

@@ -184,7 +184,9 @@ class LlvmBuilder(LlvmValues):
         name = "poison"
         for lane in range(indices.lanes):
             address = self._address(base, self.extract(indices, lane))
-            element = self._out.value(f"load {kind}, ptr {address}, align {base.dtype.size_bytes}{self._attachment(base)}")
+            element = self._out.value(
+                f"load {kind}, ptr {address}, align {base.dtype.size_bytes}{self._attachment(base)}"
+            )
             name = self._out.value(f"insertelement {wide} {name}, {kind} {element}, i64 {lane}")
         self.instructions += 2 * indices.lanes
         return self._from_memory(base.dtype, indices.lanes, name)
@@ -199,7 +201,9 @@ class LlvmBuilder(LlvmValues):
             for lane in range(lanes):
                 part = self.extract(stored, lane)
                 address = self._address(base, self.extract(indices, lane))
-                self._out.effect(f"store {text.type_text(part.dtype, 1)} {part.handle}, ptr {address}{self._attachment(base)}")
+                self._out.effect(
+                    f"store {text.type_text(part.dtype, 1)} {part.handle}, ptr {address}{self._attachment(base)}"
+                )
             self.instructions += lanes
             return
         kind, bits = text.type_text(stored.dtype, lanes), text.type_text(DType.BOOL, lanes)

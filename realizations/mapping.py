@@ -112,9 +112,7 @@ def lanes_of(target: Target) -> tuple[int, ...]:
 def refuse_tiles(facts: ProgramFacts, candidate: Candidate) -> Iterator[Refusal]:
     """Rules on the blocks of tile loops and packed programs."""
     axes = facts.program.axes
-    packed = tuple(
-        t.axis for t in candidate.tiles if t.axis in facts.program.parallel and t.block > 1
-    )
+    packed = tuple(t.axis for t in candidate.tiles if t.axis in facts.program.parallel and t.block > 1)
     extents = {t.axis: facts.ranges.most(t.axis) for t in candidate.tiles}
     for tile in candidate.tiles:
         if tile.block > max(1, extents[tile.axis]):

@@ -40,7 +40,9 @@ class OverSourceBudget(Refusal):
 
     @property
     def sentence(self) -> str:
-        return f"the general body has {self.instructions} builder instructions; at most {self.limit} may be kept or cloned"
+        return (
+            f"the general body has {self.instructions} builder instructions; at most {self.limit} may be kept or cloned"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -85,7 +85,7 @@ def search_set(
     sample: int = SAMPLE,
     seed: int = 0,
 ) -> SearchSet:
-    """Everything worth choosing from: the `limit` best legal candidates by the model, `sample` uniform ones, the reference.
+    """What a search chooses from: the `limit` best legal candidates by the model, `sample` uniform ones, the reference.
 
     The predicted time of a candidate is the sum of its nests', so the best of a structure come in exact order; no
     structure gives more than its quota, for a model that is wrong about one should not fill the set with it.
@@ -136,7 +136,9 @@ def _family(facts: ProgramFacts, graph: PhaseGraph, structure: Structure, tables
         return None
     bodies = [contexts(facts, plan, body, plain) for body in plan.bodies]
     numbers = structure.nest_numbers
-    rows = tuple(tables.rows(plan, structure, [[c for c in body if c.nest.number == n] for body in bodies]) for n in numbers)
+    rows = tuple(
+        tables.rows(plan, structure, [[c for c in body if c.nest.number == n] for body in bodies]) for n in numbers
+    )
     partial = any(not body.full for body in plan.bodies)
     return Family(structure, numbers, rows, partial)
 

@@ -11,8 +11,8 @@ from autotune.calibration.price import price
 from autotune.calibration.prior import Prices
 from autotune.ir.buffer import Buffer, BufferProgram, Role, StoreBuffer, StoreTensor
 from autotune.ir.program import Elementwise, operands
-from autotune.realizations.context import NestContext, ProgramFacts
 from autotune.realizations.compute import refuse_block
+from autotune.realizations.context import NestContext, ProgramFacts
 from autotune.realizations.enumerate import chain_options, loop_choices, variant_choices
 from autotune.realizations.events import Events
 from autotune.realizations.legality import refuse_nest

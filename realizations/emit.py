@@ -69,21 +69,32 @@ class _Emitter:
         self.bodies(spans, whole, whole_share)
 
     def bodies(self, spans: dict[int, Span], whole: Vector | None, whole_share: float) -> None:
-        full = {axis: Span(spans[axis].start, block) for axis, block in self.plan.blocks}
         bodies = self.plan.bodies
         if len(bodies) == 1:
-            self.body(bodies[0], full if bodies[0].full else spans)
+            self.body(bodies[0], spans)
             return
         assert whole is not None
         self.builder.branch(
             whole,
-            lambda: self.body(bodies[0], full),
+            lambda: self.body(bodies[0], spans),
             lambda: self.body(bodies[1], spans),
             probability=whole_share,
         )
 
     def body(self, body: Body, spans: dict[int, Span]) -> None:
-        _BodyWriter(self, body, spans).steps(body.steps)
+        known = {axis: self.known(body.role, axis, span) for axis, span in spans.items()}
+        _BodyWriter(self, body, known).steps(body.steps)
+
+    def known(self, role: Role, axis: int, span: Span) -> Span:
+        """The span of a parallel axis as far as the role of a body tells it at compile time."""
+        blocks = dict(self.plan.blocks)
+        extents = {a: self.program.axes[a].extent.constant for a in blocks}
+        partial = [a for a, block in blocks.items() if extents[a] % block]
+        if role is Role.WHOLE or axis not in partial:
+            return Span(span.start, blocks[axis])
+        if role is Role.REST and partial == [axis]:
+            return Span(span.start, extents[axis] % blocks[axis])
+        return span
 
 
 class _BodyWriter:

@@ -101,7 +101,7 @@ class OverlapUnsafe(Refusal):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailWithoutNeed(Refusal):
-    rule: ClassVar[str] = "tail-without-need"
+    rule: ClassVar[str] = "tail-without-need"  # such nests name the mask, which none of their bodies emits
     tail: str
 
     @property
@@ -115,11 +115,6 @@ def ragged(context: NestContext) -> bool:
     if loop is None:
         return False
     return context.dynamic(loop.axis) or any(extent % loop.lanes for extent in context.extents(loop.axis))
-
-
-def default_tail(context: NestContext) -> Tail:
-    """The tail that a nest without ragged coordinates names."""
-    return Tail.MASK
 
 
 def chain_steps(context: NestContext) -> int:
@@ -184,7 +179,7 @@ def _refuse_tail(context: NestContext) -> Iterator[Refusal]:
         return
     tail = context.nest.tail
     if not ragged(context):
-        if tail is not default_tail(context):
+        if tail is not Tail.MASK:
             yield TailWithoutNeed(tail=tail.value)
         return
     match tail:

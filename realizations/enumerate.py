@@ -136,11 +136,11 @@ class Enumerator:
 
     def worth_a_buffer(self, phase: Phase, packed_axis: int | None) -> bool:
         """Values that several sinks may read; numbers one a program only where programs are packed."""
-        if phase.kind not in (PhaseKind.LOAD, PhaseKind.ELEMENTWISE) or self.users(phase.number) < 2:
-            return phase.kind is PhaseKind.ELEMENTWISE and self.per_program(phase) and packed_axis in phase.axes
+        if phase.kind not in (PhaseKind.LOAD, PhaseKind.ELEMENTWISE):
+            return False
         if self.per_program(phase):
-            return packed_axis is not None and packed_axis in phase.axes and phase.kind is PhaseKind.ELEMENTWISE
-        return True
+            return phase.kind is PhaseKind.ELEMENTWISE and packed_axis in phase.axes
+        return self.users(phase.number) > 1
 
     def per_program(self, phase: Phase) -> bool:
         return all(axis in self.program.parallel for axis in phase.axes)
@@ -192,7 +192,7 @@ class Enumerator:
                     for phase in phases:
                         if phase.kind not in (PhaseKind.REDUCTION, PhaseKind.STORE) and phase.number not in buffered:
                             continue
-                        if not (fused and group and self.joins(phase, group, buffered, packed_axis)):
+                        if not (fused and group and self.joins(phase, group, packed_axis)):
                             group = []
                         group.append(phase)
                         start = len(group) == 1
@@ -202,9 +202,8 @@ class Enumerator:
                         numbers[phase.number] = max(numbers.values(), default=-1) + 1
                     self._number(body, buffered, fused, packed_axis, numbers)
 
-    def joins(self, phase: Phase, group: Sequence[Phase], buffered: set[int], packed_axis: int | None) -> bool:
+    def joins(self, phase: Phase, group: Sequence[Phase], packed_axis: int | None) -> bool:
         """Whether a sink may share the nest of earlier ones: same axes, same reduction, no unfinished result read."""
-        del buffered
         if self.walked(phase, packed_axis) != self.walked(group[0], packed_axis):
             return False
         reductions = [p for p in group if p.kind is PhaseKind.REDUCTION]

@@ -39,7 +39,7 @@ def settings_for(
         "log-level": level,
     }
     settings = load_settings(given)
-    logging.basicConfig(stream=sys.stderr, format="%(levelname)s: %(message)s", force=True)
+    logging.basicConfig(stream=sys.stderr, format="%(levelname)s: %(message)s")
     logging.getLogger("autotune").setLevel(settings.log_level)
     return settings
 

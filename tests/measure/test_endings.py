@@ -15,8 +15,9 @@ HERE = Path(__file__).parent
 ENDING_SECONDS = 10.0
 
 PROGRAM = """
-import os, sys
+import os, signal, sys
 sys.path[:0] = sys.argv[1:]
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background of a shell
 from conftest import doubling
 from autotune.jit import host_target
 from autotune.measure.cases import make_cases

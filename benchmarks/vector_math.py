@@ -29,6 +29,7 @@ _TIMED_ARGUMENTS = {
     Op.EXP: (-20.0, 0.0),
     Op.EXP2: (-20.0, 0.0),
     Op.LOG: (0.1, 10.0),
+    Op.RSQRT: (0.1, 10.0),
     Op.TANH: (-3.0, 3.0),
     Op.SIGMOID: (-8.0, 8.0),
     Op.ERF: (-3.0, 3.0),

@@ -160,8 +160,9 @@ def _float(op: Op, args: Sequence[Approx], dtype: DType, policy: MathPolicy) -> 
             return stepped.value, stepped.bound, 0.0
         case _:
             value, error = _function(op, args[0])
-            roundings = 2.0 if op is Op.RSQRT else 1.0  # a square root and a division
-            value, error, rounding = _underflowing(value, error, dtype, u * max(2.0 * policy.max_ulp, roundings))
+            # every way of rsqrt errs at most what a root and a division do: less than its last places would allow
+            roundings = 2.0 if op is Op.RSQRT else max(2.0 * policy.max_ulp, 1.0)
+            value, error, rounding = _underflowing(value, error, dtype, u * roundings)
             if op in (Op.EXP, Op.EXP2, Op.SIGMOID) and policy.max_ulp > STRICT_MAX_ULP:
                 tiny = SMALLEST_NORMAL[dtype]
                 error = error + tiny * ((value < tiny) & np.isfinite(args[0].value))

@@ -92,8 +92,9 @@ class Op(Enum):
 
 
 COMPARISONS = frozenset({Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE})
-TRANSCENDENTAL = frozenset({Op.EXP, Op.EXP2, Op.LOG, Op.TANH, Op.SIGMOID, Op.ERF, Op.SIN, Op.COS})
-EXPENSIVE = TRANSCENDENTAL | {Op.DIV, Op.SQRT, Op.RSQRT, Op.RECIPROCAL, Op.FLOORDIV, Op.MOD}
+APPROXIMABLE = frozenset({Op.EXP, Op.EXP2, Op.LOG, Op.RSQRT, Op.TANH, Op.SIGMOID, Op.ERF, Op.SIN, Op.COS})
+"""Functions whose code is chosen among variants that err at most `max_ulp`."""
+EXPENSIVE = APPROXIMABLE | {Op.DIV, Op.SQRT, Op.RECIPROCAL, Op.FLOORDIV, Op.MOD}
 
 
 class ReduceOp(Enum):
@@ -127,6 +128,7 @@ DEFAULT_MAX_ULP = {
     Op.EXP: 2.0,
     Op.EXP2: 2.0,
     Op.LOG: 2.0,
+    Op.RSQRT: 1.5,  # a rounded root, then a rounded division
     Op.TANH: 4.0,
     Op.SIGMOID: 4.0,
     Op.ERF: 4.0,

@@ -32,7 +32,7 @@ from autotune.ir.program import (
     statements,
 )
 from autotune.ir.text import Item, program_lines
-from autotune.ir.types import TRANSCENDENTAL, DType, ReduceOp
+from autotune.ir.types import APPROXIMABLE, DType, ReduceOp
 
 PARALLEL_KINDS = frozenset({AxisKind.PROGRAM, AxisKind.PROGRAM_TILE})
 LOOP_KINDS = frozenset({AxisKind.TILE, AxisKind.RANGE})
@@ -241,10 +241,10 @@ def check_dtypes(program: Program) -> Iterator[Fault]:
 
 
 def check_math(program: Program) -> Iterator[Fault]:
-    """Functions that no machine rounds correctly declare their error; an ordered reduction is not reassociated."""
+    """Functions computed by one of several variants declare their error; an ordered reduction is not reassociated."""
     for let in program.lets().values():
         match let.value:
-            case Elementwise(op=op, math=math) if op in TRANSCENDENTAL and not math.max_ulp > 0:
+            case Elementwise(op=op, math=math) if op in APPROXIMABLE and not math.max_ulp > 0:
                 yield Fault(item=let, message=f"{op.value} declares no max_ulp")
             case Reduce(ordered=True, math=math) if math.reassociate:
                 yield Fault(item=let, message="an ordered reduction allows reassociation")

@@ -23,7 +23,7 @@ _VECTOR_ALU = re.compile(
     r"v?(p?add|p?sub|p?min|p?max|p?cmp|p?and|p?or|p?xor|p?andn|ptern|psll|psrl|psra|prol|pror|cvt|round|rndscale|p?blend"
     r"|pabs|ptest|ptestm|ptestnm|range|reduce|getexp|getmant|fixupimm|ternlog|movm|movmsk|pmovmsk)"
 )
-_MULTIPLY = re.compile(r"v?(mulp[sd]|pmull\w|pmuludq|pmuldq)$")
+_MULTIPLY = re.compile(r"v?(mulp[sd]|rsqrt14p[sd]|pmull\w|pmuludq|pmuldq)$")
 _MASK = re.compile(r"k(and|or|xor|xnor|not|mov|shift|unpck|test|ortest|andn|add)|vpmovm2|vpmov[bwdq]2m")
 _BRANCH = re.compile(r"j(?!mp)\w+$")
 _MEMORY = re.compile(r"-?\w*\((%[^)]*)\)|(?<![\w.$])-?\w+\(,%[^)]*\)")

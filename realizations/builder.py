@@ -181,6 +181,13 @@ class Builder(ABC):
         """`a · 2^⌊n⌋` for floats; only on targets with `has_scalef`."""
 
     @abstractmethod
+    def rsqrt_estimate(self, a: Vector) -> Vector:
+        """About 1/√a for F32, relative error at most 2^-14; only on targets with `has_rsqrt_estimate`.
+
+        Infinity for zeros, with their sign; 0 for infinity; NaN below zero. The bits may differ between CPUs.
+        """
+
+    @abstractmethod
     def table(self, entries: Sequence[float], index: Vector) -> Vector:
         """Entries picked by the low bits of the index lanes; only on targets with `has_table_permute`.
 

@@ -25,7 +25,7 @@ from autotune.ir.program import (
     operands,
     statements,
 )
-from autotune.ir.types import TRANSCENDENTAL, DType, Op
+from autotune.ir.types import APPROXIMABLE, DType, Op
 from autotune.realizations.accumulate import state_type
 from autotune.realizations.ranges import Ranges
 from autotune.realizations.target import Target
@@ -228,7 +228,7 @@ class NestContext:
         found = {
             (let.value.op, let.dtype, let.value.math.max_ulp)
             for let in self.computed
-            if isinstance(let.value, Elementwise) and let.value.op in TRANSCENDENTAL
+            if isinstance(let.value, Elementwise) and let.value.op in APPROXIMABLE
         }
         return tuple(sorted(found, key=lambda f: (f[0].value, f[1].value, f[2])))
 

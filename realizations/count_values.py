@@ -315,10 +315,20 @@ class CountingValues(Builder, ABC):
 
     def scalef(self, a: Vector, n: Vector) -> Vector:
         assert self.target.has_scalef, "this target has no scalef"
+        return self._in_vectors(FMA, a)
+
+    def rsqrt_estimate(self, a: Vector) -> Vector:
+        assert self.target.has_rsqrt_estimate, "this target has no estimate of the reciprocal square root"
+        assert a.dtype is DType.F32
+        return self._in_vectors(MUL, a)
+
+    def _in_vectors(self, event: int, a: Vector) -> Vector:
+        """An operation of one register at a time, a vector instruction for one lane as well."""
         if a.lanes > 1:
-            return self._do(FMA, a)
+            self.instructions += a.handle.registers - 1  # type: ignore[attr-defined]
+            return self._do(event, a)
         self.instructions += 1
-        self._put(FMA, 1)  # a vector instruction all the same
+        self._put(event, 1)
         return self._scalar(a.dtype)
 
     def table(self, entries: Sequence[float], index: Vector) -> Vector:

@@ -23,7 +23,7 @@ from autotune.ir.program import (
     operands,
     statements,
 )
-from autotune.ir.types import COMPARISONS, TRANSCENDENTAL, DType, MathPolicy, Op
+from autotune.ir.types import APPROXIMABLE, COMPARISONS, DType, MathPolicy, Op
 from autotune.realizations import vector_math
 from autotune.realizations.builder import Builder, Compare, Pointer, Vector
 from autotune.realizations.index_lanes import IndexWriter
@@ -189,7 +189,7 @@ class Evaluator:
     def apply(self, op: Op, v: list[Vector], math: MathPolicy) -> Vector:
         """One operation on lanes of one type."""
         b = self.builder
-        if op in TRANSCENDENTAL:
+        if op in APPROXIMABLE:
             return vector_math.emit(op, v[0], b, self.variants[op.value])
         if op in COMPARISONS:
             return self._compare(_COMPARE[op], v[0], v[1])
@@ -225,10 +225,8 @@ class Evaluator:
                 return b.bit_not(v[0])
             case Op.SQRT:
                 return b.sqrt(v[0])
-            case Op.RSQRT:
-                return b.div(self._one(v[0]), b.sqrt(v[0]))
             case Op.RECIPROCAL:
-                return b.div(self._one(v[0]), v[0])
+                return b.div(b.constant(v[0].dtype, 1, v[0].lanes), v[0])
             case Op.FLOOR:
                 return b.floor(v[0])
             case Op.CEIL:
@@ -243,9 +241,6 @@ class Evaluator:
         if a.dtype is DType.BOOL and how not in (Compare.EQ, Compare.NE):
             a, b = self.builder.cast(a, DType.I8), self.builder.cast(b, DType.I8)
         return self.builder.compare(how, a, b)
-
-    def _one(self, like: Vector) -> Vector:
-        return self.builder.constant(like.dtype, 1, like.lanes)
 
     # ---- tensors --------------------------------------------------------------------------------------------------
     def load_access(self, number: int, load: Load) -> Access:

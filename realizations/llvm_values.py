@@ -247,6 +247,18 @@ class LlvmValues(Builder, ABC):
         called = self._out.call(kind, name, operands, f"{kind}, {kind}, {kind}, {mask}{rounding_type}")
         return Vector(a.dtype, a.lanes, called)
 
+    def rsqrt_estimate(self, a: Vector) -> Vector:
+        assert self.target.has_rsqrt_estimate, "this target has no estimate of the reciprocal square root"
+        assert a.dtype is DType.F32
+        return self._by_registers(self._rsqrt_register, a)
+
+    def _rsqrt_register(self, a: Vector) -> Vector:
+        kind, mask = text.type_text(a.dtype, a.lanes), f"i{max(a.lanes, 8)}"
+        name = f"llvm.x86.avx512.rsqrt14.ps.{8 * a.dtype.size_bytes * a.lanes}"
+        self.instructions += 1
+        operands = f"{kind} {a.handle}, {kind} poison, {mask} -1"
+        return Vector(a.dtype, a.lanes, self._out.call(kind, name, operands, f"{kind}, {kind}, {mask}"))
+
     def table(self, entries: Sequence[float], index: Vector) -> Vector:
         assert self.target.has_table_permute, "this target has no table permutation"
         dtype = DType.F32 if index.dtype is DType.I32 else DType.F64

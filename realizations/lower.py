@@ -39,7 +39,7 @@ from autotune.ir.program import (
     operands,
     statements,
 )
-from autotune.ir.types import TRANSCENDENTAL
+from autotune.ir.types import APPROXIMABLE
 from autotune.realizations.candidate import Buffered, Candidate, Clones, Compute, Mapping
 from autotune.realizations.ranges import Ranges
 from autotune.realizations.regions import Block, Item, Loop, sink_regions
@@ -219,7 +219,7 @@ class _BodyLowering:
         needed = {
             let.value.op.value
             for number in inside
-            if isinstance((let := self.lets[number]).value, Elementwise) and let.value.op in TRANSCENDENTAL
+            if isinstance((let := self.lets[number]).value, Elementwise) and let.value.op in APPROXIMABLE
         }
         chosen = dict(self.compute[phases[0].number].variants)
         return tuple(sorted((name, chosen.get(name, "")) for name in needed))

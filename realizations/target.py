@@ -28,6 +28,7 @@ class Target:
     has_scatter: bool
     has_scalef: bool  # x·2^⌊n⌋ in one instruction
     has_table_permute: bool  # 16 or 32 single-precision entries selected by a vector of indices
+    has_rsqrt_estimate: bool = False  # 1/√x of single precision to 14 bits in one instruction
     has_mask_registers: bool = False  # comparisons give bits in registers of their own
     has_round: bool = True  # floor, ceil and rint in one instruction
     tune: str = ""  # CPU whose timings guide scheduling, no instruction of its own

@@ -25,6 +25,7 @@ _AVX512 = Target(
     has_scatter=True,
     has_scalef=True,
     has_table_permute=True,
+    has_rsqrt_estimate=True,
     has_mask_registers=True,
 )
 _AVX2 = Target(

@@ -85,7 +85,7 @@ def test_choices_that_change_nothing_give_the_same_object(workload: Workload) ->
     scalar = replace(
         reference,
         mapping=tuple((phase, Mapping(axis=None, lanes=1)) for phase, _ in reference.mapping),
-        compute=tuple((phase, Compute()) for phase, _ in reference.compute),
+        compute=tuple((phase, Compute(variants=compute.variants)) for phase, compute in reference.compute),
         tail=tuple((nest, Tail.MASK) for nest, _ in reference.tail),
     )
     for candidate, same in (

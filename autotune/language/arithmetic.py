@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from autotune.errors import DivisionByZero, LiteralDoesNotFit, WrongType
 from autotune.ir.affine import Affine, as_affine, greatest, least
 from autotune.ir.program import Elementwise, Number
-from autotune.ir.types import COMPARISONS, STRICT, TRANSCENDENTAL, DType, Op
+from autotune.ir.types import APPROXIMABLE, COMPARISONS, STRICT, DType, Op
 from autotune.language.broadcasting import broadcast
 from autotune.language.context import Context
 from autotune.language.operands import Array, IndexTerm, Literal, Numeric, kind_name
@@ -49,7 +49,7 @@ SYMBOLS = {
 }
 INTEGER_WIDTH = {DType.I8: 8, DType.I32: 32, DType.I64: 64}
 _IDENTITY_ON_INTEGERS = frozenset({Op.FLOOR, Op.CEIL, Op.ROUND})
-_FLOAT_FUNCTIONS = TRANSCENDENTAL | {Op.SQRT, Op.RSQRT, Op.RECIPROCAL} | _IDENTITY_ON_INTEGERS
+_FLOAT_FUNCTIONS = APPROXIMABLE | {Op.SQRT, Op.RECIPROCAL} | _IDENTITY_ON_INTEGERS
 
 
 def symbol(op: Op) -> str:
@@ -79,7 +79,7 @@ def binary(context: Context, op: Op, left: Numeric, right: Numeric) -> Numeric:
 
 
 def unary(context: Context, op: Op, operand: Numeric) -> Numeric:
-    """A unary operation or function by the rules of numbers.
+    """A unary operation or function by the rules of numbers; a strict rsqrt is a rounded root, then a rounded division.
 
     Raises: WrongType.
     """
@@ -96,8 +96,11 @@ def unary(context: Context, op: Op, operand: Numeric) -> Numeric:
         dtype = DType.F32
     _check_operand_type(context, op, dtype)
     array = typed(context, operand, dtype)
-    value = Elementwise(op=op, args=(array.value,), math=context.policy(op))
-    return context.draft.emit(value, dtype, array.positions)
+    rounded_steps = (Op.SQRT, Op.RECIPROCAL) if op is Op.RSQRT and context.draft.strict else (op,)
+    for step in rounded_steps:
+        value = Elementwise(op=step, args=(array.value,), math=context.policy(step))
+        array = context.draft.emit(value, dtype, array.positions)
+    return array
 
 
 def where(context: Context, condition: Numeric, left: Numeric, right: Numeric) -> Array:

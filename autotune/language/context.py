@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from autotune.errors import Place
 from autotune.ir.affine import Affine, Atom, Coord, Dim, Product, Quotient, Remainder, Start, Stop
 from autotune.ir.program import AxisKind, Const, IndexValue, Parameter, Tensor
-from autotune.ir.types import DEFAULT_MAX_ULP, STRICT, STRICT_MAX_ULP, TRANSCENDENTAL, DType, MathPolicy, Op
+from autotune.ir.types import APPROXIMABLE, DEFAULT_MAX_ULP, STRICT, STRICT_MAX_ULP, DType, MathPolicy, Op
 from autotune.language.draft import Draft
 from autotune.language.operands import Array, IndexTerm, Literal, Numeric, Positions
 from autotune.language.source import Source
@@ -59,8 +59,8 @@ class Context:
         return () if isinstance(operand, Literal) else self.draft.resolve(operand.positions)
 
     def policy(self, op: Op) -> MathPolicy:
-        """What an elementwise operation may do here: strict but for the accuracy of transcendental functions."""
-        if op not in TRANSCENDENTAL:
+        """What an elementwise operation may do here: strict but for the accuracy of approximable functions."""
+        if op not in APPROXIMABLE:
             return STRICT
         return MathPolicy(max_ulp=STRICT_MAX_ULP if self.draft.strict else DEFAULT_MAX_ULP[op])
 

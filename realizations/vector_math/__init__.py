@@ -1,4 +1,4 @@
-"""Inline vector code for exp, exp2, log, tanh, sigmoid, erf, sin and cos, several ways each, written on a Builder.
+"""Inline vector code for exp, exp2, log, rsqrt, tanh, sigmoid, erf, sin and cos, several ways each, on a Builder.
 Must not know nests or candidates: the search picks a variant by name."""
 
 from __future__ import annotations
@@ -8,12 +8,13 @@ from functools import cache
 from autotune.ir.types import DType, Op
 from autotune.realizations.builder import Builder, Vector
 from autotune.realizations.target import Target
-from autotune.realizations.vector_math import error_function, exponential, hyperbolic, logarithm, trigonometric
+from autotune.realizations.vector_math import error_function, exponential, hyperbolic, logarithm, root, trigonometric
 from autotune.realizations.vector_math.variant import Variant
 
 ALL_VARIANTS: tuple[Variant, ...] = (
     *exponential.VARIANTS,
     *logarithm.VARIANTS,
+    *root.VARIANTS,
     *hyperbolic.VARIANTS,
     *error_function.VARIANTS,
     *trigonometric.VARIANTS,

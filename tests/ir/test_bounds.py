@@ -179,6 +179,13 @@ def test_argmax_accepts_rivals_within_the_bound() -> None:
     assert (result.value, result.bound) == (1, 1.0)
 
 
+@pytest.mark.parametrize("max_ulp", [0.0, 1.5, 4.0])
+def test_a_reciprocal_root_errs_two_roundings_whatever_its_last_places_allow(max_ulp: float) -> None:
+    x = exact(np.array([0.25, 3.0]))
+    found = elementwise(Op.RSQRT, (x,), F32, F32, MathPolicy(max_ulp=max_ulp))
+    np.testing.assert_array_equal(found.bound, 2.0 * F32.unit_roundoff * found.value)
+
+
 def test_exp_may_flush_below_the_smallest_normal_unless_strict() -> None:
     x = exact(np.array([-95.0, -np.inf]))
     loose = elementwise(Op.EXP, (x,), F32, F32, MathPolicy(max_ulp=2.0))

@@ -238,6 +238,23 @@ def test_math_policies():
     assert {v.math for v in values(program, Elementwise) if v.op is Op.ADD} == {STRICT}
 
 
+@at.kernel
+def reciprocal_roots(x: at.f32["M"], n: at.i32["M"], y: at.f32["M"]):
+    for row in at.parallel(x.shape[0]):
+        loose = at.rsqrt(x[row]) + at.rsqrt(n[row])
+        with at.strict():
+            tight = at.rsqrt(x[row]) + at.rsqrt(n[row])
+        y[row] = loose + tight
+
+
+def test_a_strict_reciprocal_root_is_two_rounded_steps():
+    found = [v for v in values(reciprocal_roots.program, Elementwise) if v.op in (Op.SQRT, Op.RSQRT, Op.RECIPROCAL)]
+    assert [v.op for v in found] == [Op.RSQRT, Op.RSQRT] + [Op.SQRT, Op.RECIPROCAL] * 2
+    assert [v.math for v in found] == [MathPolicy(max_ulp=1.5)] * 2 + [STRICT] * 4
+    lets = reciprocal_roots.program.lets()
+    assert all(isinstance(root := lets[v.args[0]].value, Elementwise) and root.op is Op.SQRT for v in found[3::2])
+
+
 @at.function
 def scaled(v, factor=2.0):
     t = v * factor

@@ -19,7 +19,7 @@ from autotune.ir.buffer import BufferProgram, Tail, Transfer
 from autotune.ir.interpret import Interpretation
 from autotune.ir.phases import PhaseGraph, PhaseKind
 from autotune.ir.program import AxisKind, Number, Program, Scalar, Tensor
-from autotune.ir.types import TRANSCENDENTAL, DType
+from autotune.ir.types import APPROXIMABLE, DType
 from autotune.ir.verdict import Correct, check
 from autotune.language.kernel import Kernel
 from autotune.realizations import vector_math
@@ -280,7 +280,7 @@ class Sampler:
         chosen = dict(known)
         for let in self.facts.lets.values():
             op = getattr(let.value, "op", None)
-            if op in TRANSCENDENTAL and op.value not in chosen:
+            if op in APPROXIMABLE and op.value not in chosen:
                 options = vector_math.variants(op, let.dtype, self.target, let.value.math.max_ulp)
                 chosen[op.value] = self.rng.choice(options).name
         return tuple(sorted(chosen.items()))

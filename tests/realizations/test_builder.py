@@ -279,6 +279,29 @@ def test_branches_slots_views_and_indices(target: Target) -> None:
     np.testing.assert_array_equal(out, [7, 0, 4, 4, 11, 0])
 
 
+@pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16, 32])
+def test_reciprocal_root_estimate(lanes: int) -> None:
+    target = jit.host_target("avx512")
+    x = np.geomspace(1e-44, 3e38, 32)[:lanes].astype(np.float32)
+
+    def kernel(b: Builder) -> None:
+        value = b.load(b.argument_pointer(1, DType.F32), b.index(0), lanes)
+        b.store(b.argument_pointer(0, DType.F32), b.index(0), b.rsqrt_estimate(value))
+
+    counter = CountingBuilder(target)
+    kernel(counter)
+    builder = LlvmBuilder("entry", target)
+    kernel(builder)
+    written = assembly.count(jit.assembly(builder.finish(), target))
+    assert counter.static_events()[Event.MUL] == max(1, lanes // 16) == written[Event.MUL]
+    assert counter.instructions == builder.instructions
+    if not jit.can_run(target):
+        pytest.skip("this machine has no avx512")
+    out = np.zeros(lanes, np.float32)
+    execute.run(kernel, target, out, x)
+    np.testing.assert_allclose(out, 1 / np.sqrt(x.astype(np.float64)), rtol=2.0**-14)
+
+
 @pytest.mark.parametrize("target", _RUNNABLE)
 def test_scalar_arguments_of_every_type(target: Target) -> None:
     out = np.zeros(4, np.float64)

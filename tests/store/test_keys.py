@@ -14,6 +14,7 @@ from autotune.ir.text import fingerprint
 from autotune.ir.types import DType
 from autotune.realizations.target import Target
 from autotune.store.keys import (
+    SPACE_VERSION,
     AlignmentClass,
     CacheMode,
     Isa,
@@ -35,7 +36,7 @@ CHANGES: dict[str, object] = {
     "threads": 2,
     "isa": replace(ISA, l2_bytes=2 * 1048576),
     "toolchain": replace(TOOLCHAIN, llvm="23.1.0"),
-    "space": 2,
+    "space": SPACE_VERSION + 1,
 }
 
 

@@ -113,7 +113,7 @@ def test_the_sample_is_uniform_over_structures_and_follows_its_seed() -> None:
 def test_no_structure_gives_more_than_its_quota(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(join, "K_BEST_OF_ONE_STRUCTURE", 3)
     workload = bound("rmsnorm", "M=5,N=13")
-    space = _search(workload, limit=10_000, sample=0)
+    space = _search(workload, limit=5000, sample=0)
     families = _families(workload)
     assert len(space.candidates) - 1 <= sum(min(3, family.size) for family in families) <= len(space.candidates)
     assert space.status == "beam"
@@ -121,7 +121,7 @@ def test_no_structure_gives_more_than_its_quota(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_tiny_clone_budget_refuses_full_clones_and_says_so() -> None:
     workload = bound("gelu", "M=19,N=67")
-    space = _search(workload, limit=10_000, sample=0)
+    space = _search(workload, limit=5000, sample=0)
     full = next(c for c in space.candidates if c.packet.value == "full")
     assert build.build(workload.program, full, _TARGET).decision == CloneDecision.SELECTED.value
     tiny = replace(_TARGET, clone_budget_instructions=50)

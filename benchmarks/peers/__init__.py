@@ -23,6 +23,9 @@ class Style(Enum):
 
     AS_WRITTEN = "as written"
     BEST = "best"
+    NATIVE = (
+        "native"  # beyond what its users get: machine code for constant extents, called without the peer's own call
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +85,11 @@ PEERS = (
         packages=("torch",),
         labels=(("inductor as written", Style.AS_WRITTEN), ("inductor best", Style.BEST)),
     ),
-    Entry(module="numba_loops", packages=("numba",), labels=(("numba", Style.AS_WRITTEN), ("numba best", Style.BEST))),
+    Entry(
+        module="numba_loops",
+        packages=("numba",),
+        labels=(("numba", Style.AS_WRITTEN), ("numba best", Style.BEST), ("numba native", Style.NATIVE)),
+    ),
     Entry(
         module="onnx_runtime",
         packages=("onnx", "onnxruntime"),

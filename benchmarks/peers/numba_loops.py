@@ -1,4 +1,4 @@
-"""Plain loops compiled by numba: called through its dispatcher as written, natively with constant extents when best.
+"""Plain loops compiled by numba: through its dispatcher as written and at best, and natively with constant extents.
 Must not use vector instructions by hand: what the loops become is numba's and LLVM's doing."""
 
 from __future__ import annotations
@@ -186,28 +186,35 @@ ALTERNATIVES: dict[str, tuple[Loops, ...]] = {
 
 
 def attempts(case: Case, buffers: Buffers, style: Style) -> Iterator[tuple[str, Attempt]]:
-    """`njit` without options and numba's own call; at best every loop under two sets of fast-math flags, natively."""
+    """`njit` without options; at best every loop under two sets of fast-math flags; both by numba's own call.
+
+    Native: those loops again, compiled for the constant extents and called without the dispatcher, as no caller of
+    numba calls them; it shows what the code alone takes.
+    """
     arrays = (*buffers.inputs.values(), buffers.y)
     loops = AS_WRITTEN[case.kernel]
     if style is Style.AS_WRITTEN:
-        yield loops.__name__, partial(_dispatched, loops, arrays)
+        yield loops.__name__, partial(_dispatched, f"{loops.__name__}, njit", loops, False, arrays)
         return
     for way in (loops, *ALTERNATIVES[case.kernel]):
         for name, fastmath in (("fastmath", True), ("fastmath keeping inf", KEEPING_INF)):
-            label = f"{way.__name__}, {name}, native"
-            yield label, partial(_native, label, way, fastmath, arrays)
+            label = f"{way.__name__}, {name}"
+            if style is Style.NATIVE:
+                yield f"{label}, native", partial(_native, f"{label}, native", way, fastmath, arrays)
+            else:
+                yield label, partial(_dispatched, label, way, fastmath, arrays)
 
 
-def _dispatched(loops: Loops, arrays: tuple[NDArray[np.generic], ...]) -> Prepared:
-    compiled = numba.njit(loops)
+def _dispatched(
+    label: str, loops: Loops, fastmath: bool | set[str], arrays: tuple[NDArray[np.generic], ...]
+) -> Prepared:
+    compiled = numba.njit(fastmath=fastmath, error_model="numpy")(loops) if fastmath else numba.njit(loops)
 
     def outcome() -> F32:
         compiled(*arrays)
         return arrays[-1].view(np.float32)
 
-    return Prepared(
-        formulation=f"{loops.__name__}, njit", call=PythonCall(function=lambda: compiled(*arrays)), outcome=outcome
-    )
+    return Prepared(formulation=label, call=PythonCall(function=lambda: compiled(*arrays)), outcome=outcome)
 
 
 def _native(label: str, loops: Loops, fastmath: bool | set[str], arrays: tuple[NDArray[np.generic], ...]) -> Prepared:

@@ -12,7 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from autotune.errors import AutotuneError
 from autotune.jit import Handle
+
+
+class UnknownControlWord(AutotuneError):
+    """A machine whose floating-point state the timed loop cannot reset."""
+
+    sentence = "the floating-point control word of {machine} is not known to the timed loop"
+    remedy = "measure on x86-64 or AArch64"
+
 
 LOOP_SYMBOL = "autotune_measure_loop"
 SAMPLE_NS = 300_000
@@ -50,7 +59,7 @@ def loop_text(machine: str | None = None) -> str:
     """LLVM text of the timed loop. It puts the floating-point control word into its default state, denormals kept and
     rounding to nearest, before the first call and again after the last.
 
-    Raises: NotImplementedError for a machine whose control word is not known.
+    Raises: UnknownControlWord.
     """
     match machine or platform.machine():
         case "x86_64" | "AMD64":
@@ -61,7 +70,7 @@ def loop_text(machine: str | None = None) -> str:
             allocate, reset = "", "call void @llvm.aarch64.set.fpcr(i64 0)"
             declarations = "declare void @llvm.aarch64.set.fpcr(i64)"
         case other:
-            raise NotImplementedError(f"the floating-point control word of {other} is not known to the timed loop")
+            raise UnknownControlWord(machine=other)
     return _LOOP.format(symbol=LOOP_SYMBOL, reset_once=allocate + reset, reset_again=reset, declarations=declarations)
 
 

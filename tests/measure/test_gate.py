@@ -32,7 +32,7 @@ from autotune.jit import compile_module, host_target, load
 from autotune.measure.bench import Bench
 from autotune.measure.buffers import NAN_POISON, plan_layout
 from autotune.measure.cases import envelopes, make_cases
-from autotune.measure.clock import LOOP_SYMBOL, Clock, loop_text
+from autotune.measure.clock import LOOP_SYMBOL, Clock, UnknownControlWord, loop_text
 from autotune.measure.gate import Passed, check_kernel
 from autotune.measure.inputs import InputKind
 from autotune.measure.protocol import Subject
@@ -232,7 +232,7 @@ def test_checks_are_announced_with_what_they_run(clock: Clock) -> None:
 @pytest.mark.parametrize(("machine", "reset"), [("x86_64", "x86.sse.ldmxcsr"), ("aarch64", "aarch64.set.fpcr")])
 def test_the_loop_resets_the_floating_point_state(machine: str, reset: str) -> None:
     assert loop_text(machine).count(f"call void @llvm.{reset}") == 2
-    with pytest.raises(NotImplementedError, match="control word of vax"):
+    with pytest.raises(UnknownControlWord, match="control word of vax"):
         loop_text("vax")
 
 

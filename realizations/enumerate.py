@@ -20,6 +20,7 @@ from autotune.realizations.regions import Block as RegionBlock
 from autotune.realizations.regions import Item, Loop, possible_sinks
 from autotune.realizations.storage import forced_copies
 from autotune.realizations.structure import NestChoice, Structure
+from autotune.realizations.tensor_access import flatten
 
 ROW_BLOCKS = (1, 2, 4, 8)
 PACKET_VECTORS = (1, 2, 4)
@@ -255,31 +256,16 @@ class Enumerator:
         """Whether a tensor access is neither contiguous nor uniform along an axis."""
         if phase.store is not None:
             store = self.facts.stores[phase.store]
-            from_axes: Sequence[object] = store.index
-            tensor = store.tensor
-        else:
-            assert phase.value is not None
-            load = self.facts.lets[phase.value].value
-            assert isinstance(load, Load)
-            from_axes, tensor = load.index, load.tensor
-        if any(isinstance(i, Indirect) for i in from_axes):
-            return any(lane_axis in self.facts.lets[i.value].axes for i in from_axes if isinstance(i, Indirect)) or any(
-                isinstance(i, Affine) and lane_axis in i.axes() for i in from_axes
-            )
-        flat = Affine()
-        for entry, stride in zip(from_axes, self._strides(tensor), strict=True):
-            assert isinstance(entry, Affine)
-            flat = flat + entry.scaled(stride)
-        return flat.coefficient(lane_axis) not in (0, 1)
-
-    def _strides(self, tensor: int) -> tuple[int, ...]:
-        from_tensor = self.program.tensor(tensor)
-        strides: list[int] = []
-        pitch = 1
-        for extent in reversed(from_tensor.shape):
-            strides.append(pitch)
-            pitch *= extent.constant
-        return from_tensor.strides or tuple(reversed(strides))
+            return flatten(self.program.tensor(store.tensor), store.index).coefficient(lane_axis) not in (0, 1)
+        assert phase.value is not None
+        load = self.facts.lets[phase.value].value
+        assert isinstance(load, Load)
+        read = [i.value for i in load.index if isinstance(i, Indirect)]
+        affine = tuple(i for i in load.index if isinstance(i, Affine))
+        if read:
+            by_value = any(lane_axis in self.facts.lets[value].axes for value in read)
+            return by_value or any(lane_axis in entry.axes() for entry in affine)
+        return flatten(self.program.tensor(load.tensor), affine).coefficient(lane_axis) not in (0, 1)
 
 
 # ---- choices of one nest ----------------------------------------------------------------------------------------

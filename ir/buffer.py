@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from autotune.ir.affine import Affine
 from autotune.ir.program import Program
 from autotune.ir.types import DType
 
@@ -15,7 +16,17 @@ class StorageClass(Enum):
     """Where a private buffer lives."""
 
     WORKSPACE = "workspace"  # the worker's workspace, at a planned byte offset
+    STACK = "stack"  # the entry's stack frame, placed by LLVM
     REGISTER = "register"  # accessed at fixed places only, so that the emitter keeps it in registers
+
+
+class Planner(Enum):
+    """How the offsets of workspace buffers are found."""
+
+    LINEAR = "linear"  # one after the other, staggered within a page
+    FIRST_FIT = "first-fit"  # largest first, into the lowest gap that no buffer alive at the same time takes
+    PACKED = "packed"  # greedy over canonical offsets, reuse of memory just read or written penalised
+    LLVM = "llvm"  # one stack slot a buffer, no offsets of our own
 
 
 class Tail(Enum):
@@ -36,15 +47,30 @@ class Transfer(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BufferAxis:
-    """One dimension of a buffer; coordinates count from the start of the axis's current block."""
+    """One dimension of a buffer; coordinates count from the start of the axis's current block.
+
+    Units: elements. Coordinate c lies at `c·stride`; where `panel` is not 0 the axis is cut into panels of that many
+    coordinates, and c lies at `(c // panel)·panel_stride + (c % panel)·stride`.
+    """
 
     axis: int
     extent: int
+    stride: int
+    panel: int = 0
+    panel_stride: int = 0
+
+    @property
+    def last(self) -> int:
+        """Distance in elements from the first coordinate to the farthest one (panels are whole)."""
+        if not self.panel:
+            return (self.extent - 1) * self.stride
+        panels = -(-self.extent // self.panel)
+        return (panels - 1) * self.panel_stride + (self.panel - 1) * self.stride
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buffer:
-    """Private memory of one packet; the last axis is contiguous. `offset_bytes` is 0 for the register class."""
+    """Private memory of one packet; `offset_bytes` is 0 outside the workspace."""
 
     id: int
     dtype: DType
@@ -54,10 +80,7 @@ class Buffer:
 
     @property
     def elements(self) -> int:
-        total = 1
-        for axis in self.axes:
-            total *= axis.extent
-        return total
+        return 1 + sum(axis.last for axis in self.axes) if all(axis.extent for axis in self.axes) else 0
 
     @property
     def size_bytes(self) -> int:
@@ -110,6 +133,20 @@ class NestLoop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InlineReduction:
+    """A reduction computed inside a nest for its whole register block: loops over its own axes, outermost first.
+
+    `chains` independent partial results a point. Where one of the loops has lanes, those lanes are contributions, and
+    the outputs across the nest's own lanes are computed `group` at a time and brought together by transposition.
+    """
+
+    value: int
+    loops: tuple[NestLoop, ...]
+    chains: int = 1
+    group: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Nest:
     """Loops, outermost first, around sinks. Loops over reduced axes stand innermost.
 
@@ -123,20 +160,54 @@ class Nest:
     sinks: tuple[Sink, ...]
     tail: Tail
     variants: tuple[tuple[str, str], ...] = ()
+    inline: tuple[InlineReduction, ...] = ()
     transfers: tuple[tuple[int, Transfer], ...] = ()
     store_transfers: tuple[tuple[int, Transfer], ...] = ()
 
 
+class Part(Enum):
+    """Which blocks of a loop a copy of its body runs over."""
+
+    ALL = "all"
+    HEAD = "head"  # the whole blocks that end at or before `bound`
+    REST = "rest"  # the blocks that a HEAD leaves
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockLoop:
-    """A sequential loop over blocks of a tile axis, or single coordinates of a range axis."""
+    """A sequential loop over blocks of a tile axis, or single coordinates of a range axis.
+
+    A loop may be split at a coordinate: in its HEAD the bool values `assumed` are known to be true.
+    """
 
     axis: int
     block: int
     body: tuple[Step, ...]
+    part: Part = Part.ALL
+    bound: Affine | None = None
+    assumed: tuple[int, ...] = ()
 
 
-Step: TypeAlias = Nest | BlockLoop
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhileLoop:
+    """Trips of a while loop: the steps of its test, then its body as long as the condition holds."""
+
+    axis: int
+    test: tuple[Step, ...]
+    condition: int
+    body: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """One of two lists of steps, by a scalar bool value."""
+
+    condition: int
+    then: tuple[Step, ...]
+    otherwise: tuple[Step, ...]
+
+
+Step: TypeAlias = Nest | BlockLoop | WhileLoop | Branch
 
 
 class Role(Enum):

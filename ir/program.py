@@ -21,6 +21,7 @@ class AxisKind(Enum):
     PROGRAM_TILE = "program_tile"  # a parallel tile: a block of coordinates a program, block size chosen later
     TILE = "tile"  # a sequential loop over blocks of coordinates, block size chosen later
     RANGE = "range"  # a sequential loop over single coordinates
+    WHILE = "while"  # trips of a while loop: no extent, no coordinate is ever read
     FULL = "full"  # a whole dimension, or a slice of one, inside a program
 
 
@@ -110,8 +111,29 @@ class Elementwise:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Contraction:
+    """What a sum of products contracts: the values `lhs` and `rhs`, and the part each axis plays.
+
+    `batch` axes belong to both factors and the result, `m` to the left factor and the result, `n` to the right factor
+    and the result, `k` to both factors alone; each ascending. `accumulator` is the type the sum runs in.
+    """
+
+    lhs: int
+    rhs: int
+    batch: tuple[int, ...]
+    m: tuple[int, ...]
+    n: tuple[int, ...]
+    k: tuple[int, ...]
+    accumulator: DType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reduce:
-    """Reduction of `body` over `axes`; `init` is a value merged in once; `ordered` keeps ascending order."""
+    """Reduction of `body` over `axes`; `init` is a value merged in once; `ordered` keeps ascending order.
+
+    A sum of products that was written as a contraction keeps its descriptor: `body` is then the product of its factors
+    and `axes` are its `k`.
+    """
 
     op: ReduceOp
     body: int
@@ -119,6 +141,7 @@ class Reduce:
     init: int | None = None
     ordered: bool = False
     math: MathPolicy = MathPolicy()
+    contraction: Contraction | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +169,36 @@ class Final:
     slot: int
 
 
-Value: TypeAlias = Const | ScalarArgument | IndexValue | Load | Elementwise | Reduce | Reindex | Carried | Final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """Value number `slot` that the two arms of branch number `branch` agree on, read after it."""
+
+    branch: int
+    slot: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeSide:
+    """One of the two states that a loop's merge rule combines: `side` 0 is the earlier part of the loop."""
+
+    axis: int
+    side: int
+    slot: int
+
+
+Value: TypeAlias = (
+    Const
+    | ScalarArgument
+    | IndexValue
+    | Load
+    | Elementwise
+    | Reduce
+    | Reindex
+    | Carried
+    | Final
+    | Joined
+    | MergeSide
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,16 +240,59 @@ class Carry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Merge:
+    """How two states of a loop combine: a region over `MergeSide` values and the combined state, one value a slot."""
+
+    body: Region
+    merged: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class For:
     """A sequential loop over a TILE or RANGE axis."""
 
     axis: int
     carries: tuple[Carry, ...]
     body: Region
+    merge: Merge | None = None
     line: int = 0
 
 
-Statement: TypeAlias = Let | Store | For
+@dataclass(frozen=True, slots=True, kw_only=True)
+class While:
+    """A loop over a WHILE axis: before each trip `test` computes the scalar bool `condition` from the carried state."""
+
+    axis: int
+    carries: tuple[Carry, ...]
+    test: Region
+    condition: int
+    body: Region
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One value that a branch leaves behind: from its first arm or from its second; `axes` are those of both."""
+
+    then: int
+    otherwise: int
+    dtype: DType
+    axes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class If:
+    """Branch number `branch` (dense, in program order) on a scalar bool value; its results are read through `Joined`."""
+
+    branch: int
+    condition: int
+    choices: tuple[Choice, ...]
+    then: Region
+    otherwise: Region
+    line: int = 0
+
+
+Statement: TypeAlias = Let | Store | For | While | If
 Region: TypeAlias = tuple[Statement, ...]
 
 
@@ -248,11 +343,24 @@ class Program:
 
 
 def statements(region: Region) -> Iterator[Statement]:
-    """Every statement of a region in program order, loops before their bodies."""
+    """Every statement of a region in program order, loops and branches before what is inside them."""
     for statement in region:
         yield statement
-        if isinstance(statement, For):
-            yield from statements(statement.body)
+        for inner in regions(statement):
+            yield from statements(inner)
+
+
+def regions(statement: Statement) -> tuple[Region, ...]:
+    """The regions inside a statement, in program order."""
+    match statement:
+        case Let() | Store():
+            return ()
+        case For(body=body, merge=merge):
+            return (body,) if merge is None else (body, merge.body)
+        case While(test=test, body=body):
+            return test, body
+        case If(then=then, otherwise=otherwise):
+            return then, otherwise
 
 
 def operands(value: Value) -> tuple[int, ...]:
@@ -298,8 +406,13 @@ def bind(program: Program, sizes: Mapping[str, int]) -> Program:
                 return replace(s, value=value(s.value))
             case Store():
                 return replace(s, index=tuple(i.substitute(mapping) for i in s.index))
-            case For():
-                return replace(s, body=region(s.body))
+            case For(merge=merge):
+                bound = None if merge is None else replace(merge, body=region(merge.body))
+                return replace(s, body=region(s.body), merge=bound)
+            case While():
+                return replace(s, test=region(s.test), body=region(s.body))
+            case If():
+                return replace(s, then=region(s.then), otherwise=region(s.otherwise))
 
     def parameter(p: Parameter) -> Parameter:
         if isinstance(p, Scalar):

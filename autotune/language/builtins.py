@@ -19,6 +19,7 @@ class Form(Enum):
     REDUCTION = "reduction"
     FILL = "fill"
     CAST = "cast"
+    CONTRACTION = "contraction"
     MEMORY = "memory"
     LOOP = "loop"
     MODE = "mode"
@@ -70,8 +71,8 @@ def _others() -> list[Intrinsic]:
         Intrinsic(name="tile", usage="for j in at.tile(N):", form=Form.LOOP),
         Intrinsic(name="range", usage="for k in at.range(start, stop, step):", form=Form.LOOP),
         Intrinsic(name="strict", usage="with at.strict():", form=Form.MODE),
-        Intrinsic(name="dot", usage="at.dot(a, b)", form=Form.LATER),
-        Intrinsic(name="einsum", usage="at.einsum('ij,jk->ik', a, b)", form=Form.LATER),
+        Intrinsic(name="dot", usage="at.dot(a, b)", form=Form.CONTRACTION),
+        Intrinsic(name="einsum", usage="at.einsum('ij,jk->ik', a, b)", form=Form.CONTRACTION),
         Intrinsic(name="reshape", usage="at.reshape(x, shape)", form=Form.LATER),
         Intrinsic(name="online_softmax", usage="merge=at.online_softmax", form=Form.LATER),
     ]

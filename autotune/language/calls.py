@@ -16,6 +16,7 @@ from autotune.language.annotations import ElementType
 from autotune.language.arithmetic import binary, typed, unary, where
 from autotune.language.builtins import INTRINSICS, Form, Intrinsic
 from autotune.language.context import Context
+from autotune.language.contractions import dot, einsum
 from autotune.language.indexing import load, spot
 from autotune.language.operands import (
     Array,
@@ -53,6 +54,8 @@ class Calls:
                 return self.elementwise(intrinsic, node)
             case Form.REDUCTION:
                 return self.reduction(intrinsic, node)
+            case Form.CONTRACTION:
+                return self.contraction(intrinsic, node)
             case Form.FILL:
                 return self.fill(intrinsic, node)
             case Form.CAST:
@@ -95,6 +98,17 @@ class Calls:
         if op is ReduceOp.ARGMAX and init is not None:
             bad_call(self.context, intrinsic, "argmax has no init")
         return reduce(self.context, op, self.number(positional[0]), axis=axis, ordered=ordered, init=init)
+
+    def contraction(self, intrinsic: Intrinsic, node: ast.Call) -> Array:
+        if intrinsic.name == "dot":
+            (left, right), _ = arguments(self.context, intrinsic, node, 2)
+            return dot(self.context, self.number(left), self.number(right))
+        positional, _ = arguments(self.context, intrinsic, node, 1, optional=len(node.args))
+        match positional[0]:
+            case ast.Constant(value=str() as subscripts):
+                return einsum(self.context, subscripts, [self.number(a) for a in positional[1:]])
+            case _:
+                bad_call(self.context, intrinsic, "the first argument is no string of subscripts")
 
     def fill(self, intrinsic: Intrinsic, node: ast.Call) -> Array:
         """A constant with the positions of its shape; the program needs the number only."""
@@ -218,8 +232,6 @@ def later(context: Context, feature: str) -> NoReturn:
 
 
 _INSTEAD = {
-    "at.dot": "write at.sum(a * b, axis=...) for small products",
-    "at.einsum": "write at.sum(a * b, axis=...) for small products",
     "if": "write at.where(condition, x, y)",
     "while": "write for i in at.range(start, stop): with a bound known from the shapes",
     "at.reshape": "index the tensor so that the value has the wanted positions",

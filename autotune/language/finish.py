@@ -242,7 +242,8 @@ def _axes_pass(body: Region, known: dict[int, frozenset[int]], states: dict[tupl
         match statement:
             case Let(id=number, value=value):
                 known[number] = _axes_of(value, known, states)
-                result.append(replace(statement, axes=tuple(sorted(known[number]))))
+                settled_value = _with_parts(value, known) if isinstance(value, Reduce) else value
+                result.append(replace(statement, value=settled_value, axes=tuple(sorted(known[number]))))
             case Store():
                 result.append(statement)
             case For(axis=axis, carries=carries):
@@ -255,6 +256,18 @@ def _axes_pass(body: Region, known: dict[int, frozenset[int]], states: dict[tupl
                     settled.append(replace(carry, axes=tuple(sorted(states[axis, slot]))))
                 result.append(replace(statement, carries=tuple(settled), body=inner))
     return tuple(result)
+
+
+def _with_parts(value: Reduce, known: dict[int, frozenset[int]]) -> Reduce:
+    """A contraction with the part each axis plays; a plain reduction where a factor is the same along one of `k`."""
+    this = value.contraction
+    if this is None:
+        return value
+    left, right, k = known[this.lhs], known[this.rhs], set(this.k)
+    if not k <= left & right:
+        return replace(value, contraction=None)
+    parts = {"batch": (left & right) - k, "m": left - right, "n": right - left}
+    return replace(value, contraction=replace(this, **{name: tuple(sorted(axes)) for name, axes in parts.items()}))
 
 
 def _axes_of(

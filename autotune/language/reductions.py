@@ -33,7 +33,7 @@ def reduce(
     body, dtype = _body(context, op, operand)
     positions = context.draft.resolve(body.positions)
     chosen = _chosen(context, op, positions, axis)
-    axes = _axes(context, op, body, positions, chosen)
+    axes = reduced_axes(context, f"at.{op.value}", body, positions, chosen)
     kept = tuple(p for k, p in enumerate(positions) if k not in chosen)
     start = None if init is None else onto(context, typed(context, init, dtype), kept, "of init=").value
     ordered = ordered or (context.draft.strict and op in _ROUNDING)
@@ -61,9 +61,13 @@ def _body(context: Context, op: ReduceOp, operand: Numeric) -> tuple[Array, DTyp
     if op is ReduceOp.ARGMAX:
         return as_array(context, operand), DType.I64
     if op in _ROUNDING:
-        wider = {DType.F16: DType.F32, DType.BF16: DType.F32, DType.I8: DType.I32, DType.BOOL: DType.I64}
-        dtype = wider.get(dtype, dtype)
+        dtype = DType.I64 if dtype is DType.BOOL else accumulator_of(dtype)
     return typed(context, operand, dtype), dtype
+
+
+def accumulator_of(dtype: DType) -> DType:
+    """The type in which numbers of a type are summed."""
+    return {DType.F16: DType.F32, DType.BF16: DType.F32, DType.I8: DType.I32}.get(dtype, dtype)
 
 
 def _chosen(
@@ -78,7 +82,7 @@ def _chosen(
             raise WrongArguments(context.place, name="at.argmax", problem=problem, usage=usage)
         axis = tuple(range(rank))
         if rank == 0:
-            _refuse(context, op, "None", "it is a single number", "write the number itself")
+            _refuse(context, f"at.{op.value}", "None", "it is a single number", "write the number itself")
     if op is ReduceOp.ARGMAX and len(axis) != 1:
         usage = "at.argmax(x, axis=k) with one axis"
         raise WrongArguments(context.place, name="at.argmax", problem="it takes one axis", usage=usage)
@@ -86,7 +90,7 @@ def _chosen(
         if not -rank <= k < rank:
             _refuse(
                 context,
-                op,
+                f"at.{op.value}",
                 k,
                 f"it has the positions {context.shape_text(positions)}",
                 f"expected axis from {-rank} to {rank - 1}" if rank else "write the number itself",
@@ -94,9 +98,13 @@ def _chosen(
     return frozenset(k % rank for k in axis)
 
 
-def _axes(
-    context: Context, op: ReduceOp, body: Array, positions: tuple[int | None, ...], chosen: frozenset[int]
+def reduced_axes(
+    context: Context, function: str, body: Array, positions: tuple[int | None, ...], chosen: frozenset[int]
 ) -> tuple[int, ...]:
+    """Axes of the positions `chosen` of a value that `function` reduces; positions of extent 1 have none.
+
+    Raises: ProgramTileReduction, BadAxis where the value is the same all along an axis.
+    """
     depends = context.draft.depends(body.value)
     axes: list[int] = []
     for k in sorted(chosen):
@@ -106,13 +114,13 @@ def _axes(
         this = context.draft.axis(axis)
         if this.kind is AxisKind.PROGRAM_TILE:
             extent = context.text(this.extent)
-            raise ProgramTileReduction(context.place, function=f"at.{op.value}", name=this.name, extent=extent)
+            raise ProgramTileReduction(context.place, function=function, name=this.name, extent=extent)
         if axis not in depends:
             reason = f"it is the same all along {context.axis_text(axis)}"
-            _refuse(context, op, k, reason, "reduce before broadcasting, or multiply by the extent")
+            _refuse(context, function, k, reason, "reduce before broadcasting, or multiply by the extent")
         axes.append(axis)
     return tuple(axes)
 
 
-def _refuse(context: Context, op: ReduceOp, axis: Number | str, reason: str, instead: str) -> NoReturn:
-    raise BadAxis(context.place, function=f"at.{op.value}", axis=axis, reason=reason, instead=instead)
+def _refuse(context: Context, function: str, axis: Number | str, reason: str, instead: str) -> NoReturn:
+    raise BadAxis(context.place, function=function, axis=axis, reason=reason, instead=instead)

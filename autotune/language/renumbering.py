@@ -11,6 +11,7 @@ from autotune.ir.affine import Affine, Atom, Coord, Start, Stop, atom
 from autotune.ir.program import (
     Carried,
     Const,
+    Contraction,
     Elementwise,
     Final,
     IndexValue,
@@ -49,7 +50,9 @@ def map_value(value: Value, axes: Mapping[int, int], values: Mapping[int, int]) 
         case Reduce(body=body, axes=reduced, init=init):
             moved = tuple(a(x) for x in reduced)
             moved = moved if value.ordered else tuple(sorted(moved))
-            return replace(value, body=v(body), axes=moved, init=None if init is None else v(init))
+            contraction = None if value.contraction is None else _map_contraction(value.contraction, axes, values)
+            start = None if init is None else v(init)
+            return replace(value, body=v(body), axes=moved, init=start, contraction=contraction)
         case Reindex(value=inner, source=source, target=target):
             return Reindex(value=v(inner), source=a(source), target=a(target))
         case Carried(axis=axis, slot=slot):
@@ -58,6 +61,21 @@ def map_value(value: Value, axes: Mapping[int, int], values: Mapping[int, int]) 
             return Final(axis=a(axis), slot=slot)
         case _:
             assert_never(value)
+
+
+def _map_contraction(this: Contraction, axes: Mapping[int, int], values: Mapping[int, int]) -> Contraction:
+    def moved(part: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(sorted(axes.get(axis, axis) for axis in part))
+
+    return replace(
+        this,
+        lhs=values.get(this.lhs, this.lhs),
+        rhs=values.get(this.rhs, this.rhs),
+        batch=moved(this.batch),
+        m=moved(this.m),
+        n=moved(this.n),
+        k=moved(this.k),
+    )
 
 
 def map_affine(expression: Affine, axes: Mapping[int, int]) -> Affine:

@@ -4,9 +4,10 @@ Must not know syntax or final numbers."""
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeGuard
 
 from autotune.ir.affine import Affine
-from autotune.ir.program import AxisKind, Carried, Final, Load, Store
+from autotune.ir.program import AxisKind, Load, Reduce, Store, Value
 from autotune.ir.types import DType
 from autotune.language.draft import Draft, DraftFor, DraftLet, DraftStatement
 from autotune.language.renumbering import map_value, mentioned
@@ -42,17 +43,20 @@ def _up_to_full_axes(draft: Draft, load: Load) -> tuple[object, tuple[int, ...]]
 
 
 def merge_repeated(region: list[DraftStatement], stored: frozenset[int], names: dict[int, int]) -> None:
-    """Let every repeated pure value of a region stand for its first occurrence; `names` maps the others to it."""
+    """Let every repeated pure value of a region stand for its first occurrence; `names` maps the others to it.
+
+    The product of a contraction stays its own, so that nothing else needs it; two equal contractions are still one.
+    """
+    products = {s.value.body for s in region if isinstance(s, DraftLet) and _contracts(s.value)}
     first: dict[tuple[str, DType], int] = {}
     kept: list[DraftStatement] = []
     for statement in region:
         match statement:
             case DraftLet(value=value, dtype=dtype):
                 value = map_value(value, {}, names)
-                pure = not isinstance(value, Carried | Final) and not (
-                    isinstance(value, Load) and value.tensor in stored
-                )
-                key = (repr(value), dtype)  # equality would take 0.0, -0.0 and False for one number
+                pure = statement.id not in products and not (isinstance(value, Load) and value.tensor in stored)
+                # equality would take 0.0, -0.0 and False for one number
+                key = (repr(replace(value, body=-1) if _contracts(value) else value), dtype)
                 if pure and key in first:
                     names[statement.id] = first[key]
                     continue
@@ -66,3 +70,7 @@ def merge_repeated(region: list[DraftStatement], stored: frozenset[int], names: 
                 statement.carries = [(names.get(i, i), names.get(u, u), dtype) for i, u, dtype in statement.carries]
                 kept.append(statement)
     region[:] = kept
+
+
+def _contracts(value: Value) -> TypeGuard[Reduce]:
+    return isinstance(value, Reduce) and value.contraction is not None

@@ -26,15 +26,21 @@ from autotune.ir.program import (
     AxisKind,
     Carried,
     Carry,
+    Choice,
     Const,
+    Contraction,
     Elementwise,
     Final,
     For,
+    If,
     Index,
     IndexValue,
     Indirect,
+    Joined,
     Let,
     Load,
+    Merge,
+    MergeSide,
     Parameter,
     Program,
     Reduce,
@@ -46,6 +52,7 @@ from autotune.ir.program import (
     Store,
     Tensor,
     Value,
+    While,
 )
 from autotune.ir.text import zero_of
 from autotune.ir.tokens import TextLine
@@ -55,6 +62,8 @@ _DTYPES = {dtype.value: dtype for dtype in DType}
 _KINDS = {kind.value: kind for kind in AxisKind}
 _OPS = {op.value: op for op in Op}
 _REDUCTIONS = {op.value: op for op in ReduceOp}
+
+_BETWEEN = frozenset({"merge", "do", "else"})  # lines that stand between two regions of one statement
 
 T = TypeVar("T")
 
@@ -141,7 +150,8 @@ class _Parser:
 
     def axis(self, number: int, line: TextLine, name: str) -> Axis:
         line.expect(":")
-        kind, extent = line.one_of(_KINDS, "a kind of axis"), self.affine(line)
+        kind = line.one_of(_KINDS, "a kind of axis")
+        extent = Affine() if kind is AxisKind.WHILE and not line.next else self.affine(line)
         start = self.affine(line) if line.accept("start") else Affine()
         step = line.integer() if line.accept("step") else 1
         return _whole(line, Axis(id=number, kind=kind, extent=extent, start=start, step=step, name=name))
@@ -152,6 +162,8 @@ class _Parser:
         found: list[Statement] = []
         while self.at < len(self.lines) and self.lines[self.at].depth == depth:
             line = self.lines[self.at]
+            if line.next in _BETWEEN:
+                break
             self.at += 1
             found.append(self.statement(line))
         return tuple(found)
@@ -163,7 +175,11 @@ class _Parser:
             return self.store(line)
         if line.accept("for"):
             return self.loop(line)
-        raise line.unreadable("a value, 'store' or 'for'")
+        if line.accept("while"):
+            return self.while_loop(line)
+        if line.accept("if"):
+            return self.branch(line)
+        raise line.unreadable("a value, 'store', 'for', 'while' or 'if'")
 
     def let(self, line: TextLine) -> Let:
         number = line.value_number()
@@ -182,7 +198,55 @@ class _Parser:
         return _whole(line, Store(tensor=tensor, index=entries, value=value, mask=mask, line=line.source_line()))
 
     def loop(self, line: TextLine) -> For:
-        axis = line.one_of(self.axes, "an axis")
+        axis, carries = line.one_of(self.axes, "an axis"), self.carries(line)
+        source_line = _whole(line, line.source_line())
+        body = self.region(line.depth + 1)
+        return For(axis=axis, carries=carries, body=body, merge=self.merge(line.depth), line=source_line)
+
+    def merge(self, depth: int) -> Merge | None:
+        """The merge rule of a loop, where the next line starts one."""
+        line = self.between(depth, "merge")
+        if line is None:
+            return None
+        merged = []
+        while line.next:
+            merged.append(line.value_number())
+        return Merge(body=self.region(depth + 1), merged=tuple(merged))
+
+    def while_loop(self, line: TextLine) -> While:
+        axis, condition = line.one_of(self.axes, "an axis"), line.value_number()
+        carries, source_line = self.carries(line), _whole(line, line.source_line())
+        test = self.region(line.depth + 1)
+        _whole(self.between(line.depth, "do") or self.missing("a line 'do'"), None)
+        body = self.region(line.depth + 1)
+        return While(axis=axis, carries=carries, test=test, condition=condition, body=body, line=source_line)
+
+    def branch(self, line: TextLine) -> If:
+        number, condition, choices = line.integer(), line.value_number(), list[Choice]()
+        while line.accept("choice") or (choices and line.accept(",") and line.accept("choice")):
+            then, otherwise = line.value_number(), line.value_number()
+            dtype, axes = self.type(line)
+            choices.append(Choice(then=then, otherwise=otherwise, dtype=dtype, axes=axes))
+        source_line = _whole(line, line.source_line())
+        first = self.region(line.depth + 1)
+        _whole(self.between(line.depth, "else") or self.missing("a line 'else'"), None)
+        return If(
+            branch=number,
+            condition=condition,
+            choices=tuple(choices),
+            then=first,
+            otherwise=self.region(line.depth + 1),
+            line=source_line,
+        )
+
+    def between(self, depth: int, word: str) -> TextLine | None:
+        """The next line, past its first word, where that is `word` at this depth."""
+        if self.at == len(self.lines) or self.lines[self.at].depth != depth or not self.lines[self.at].accept(word):
+            return None
+        self.at += 1
+        return self.lines[self.at - 1]
+
+    def carries(self, line: TextLine) -> tuple[Carry, ...]:
         carries: list[Carry] = []
         while line.accept("carry") or (carries and line.accept(",") and line.accept("carry")):
             initial = line.value_number()
@@ -190,8 +254,7 @@ class _Parser:
             updated = line.value_number()
             dtype, axes = self.type(line)
             carries.append(Carry(initial=initial, updated=updated, dtype=dtype, axes=axes))
-        source_line = _whole(line, line.source_line())
-        return For(axis=axis, carries=tuple(carries), body=self.region(line.depth + 1), line=source_line)
+        return tuple(carries)
 
     def type(self, line: TextLine) -> tuple[DType, tuple[int, ...]]:
         line.expect(":")
@@ -230,6 +293,14 @@ class _Parser:
                 return Carried(axis=self.slot_axis(line), slot=line.integer())
             case "final":
                 return Final(axis=self.slot_axis(line), slot=line.integer())
+            case "joined":
+                branch = line.integer()
+                line.expect("slot")
+                return Joined(branch=branch, slot=line.integer())
+            case "side":
+                side = line.integer()
+                line.expect("of")
+                return MergeSide(axis=self.slot_axis(line), side=side, slot=line.integer())
             case _ if word in _OPS:
                 args = []
                 while line.next.startswith("%"):
@@ -251,8 +322,23 @@ class _Parser:
         while line.next in self.axes:
             axes.append(line.one_of(self.axes, "an axis"))
         init = line.value_number() if line.accept("init") else None
-        ordered = line.accept("ordered")
-        return Reduce(op=op, body=body, axes=tuple(axes), init=init, ordered=ordered, math=self.policy(line))
+        ordered, policy, contraction = line.accept("ordered"), self.policy(line), self.contraction(line)
+        return Reduce(
+            op=op, body=body, axes=tuple(axes), init=init, ordered=ordered, math=policy, contraction=contraction
+        )
+
+    def contraction(self, line: TextLine) -> Contraction | None:
+        if not line.accept("contracting"):
+            return None
+        lhs, rhs = line.value_number(), line.value_number()
+        batch, m, n, k = (self.role(line, role) for role in ("batch", "m", "n", "k"))
+        line.expect("in")
+        accumulator = line.one_of(_DTYPES, "an element type")
+        return Contraction(lhs=lhs, rhs=rhs, batch=batch, m=m, n=n, k=k, accumulator=accumulator)
+
+    def role(self, line: TextLine, word: str) -> tuple[int, ...]:
+        line.expect(word)
+        return line.listed(lambda: line.one_of(self.axes, "an axis"), "(", ")")
 
     def policy(self, line: TextLine) -> MathPolicy:
         reassociate, contract = line.accept("reassociate"), line.accept("contract")

@@ -25,16 +25,22 @@ from autotune.ir.affine import (
 )
 from autotune.ir.program import (
     Axis,
+    AxisKind,
     Carried,
+    Carry,
     Const,
+    Contraction,
     Elementwise,
     Final,
     For,
+    If,
     Index,
     IndexValue,
     Indirect,
+    Joined,
     Let,
     Load,
+    MergeSide,
     Number,
     Parameter,
     Program,
@@ -47,18 +53,19 @@ from autotune.ir.program import (
     Store,
     Tensor,
     Value,
+    While,
 )
 from autotune.ir.types import DType, MathPolicy
 
 # Words that stand where a name may stand too; whatever bears one is shown by its letter and number.
-RESERVED = frozenset({"min", "max", "init", "ordered", "reassociate", "contract", "max_ulp"})
+RESERVED = frozenset({"min", "max", "init", "ordered", "reassociate", "contract", "max_ulp", "contracting"})
 
 Item: TypeAlias = Parameter | Axis | Statement | Program | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One line of program text and what it shows; None for the dimensions."""
+    """One line of program text and what it shows; None for the dimensions and for the line between two regions."""
 
     text: str
     item: Item
@@ -86,6 +93,11 @@ def program_lines(program: Program) -> tuple[Line, ...]:
 
 def show_number(value: Number) -> str:
     return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def show_affine(program: Program, expression: Affine) -> str:
+    """An index expression as in the canonical text: axes are a0, a1, …, dimensions d0, d1, …"""
+    return _Printer(program, named=False).affine(expression)
 
 
 def zero_of(dtype: DType) -> Number:
@@ -140,7 +152,8 @@ class _Printer:
                 assert_never(parameter)
 
     def axis_line(self, symbol: str, axis: Axis) -> str:
-        text = f"axis {self.declared(symbol, axis.name)} : {axis.kind.value} {self.affine(axis.extent)}"
+        text = f"axis {self.declared(symbol, axis.name)} : {axis.kind.value}"
+        text += "" if axis.kind is AxisKind.WHILE and axis.extent == Affine() else f" {self.affine(axis.extent)}"
         text += "" if axis.start == Affine() else f" start {self.affine(axis.start)}"
         return text + ("" if axis.step == 1 else f" step {axis.step}")
 
@@ -150,8 +163,29 @@ class _Printer:
         for statement in region:
             line = f" @{statement.line}" if self.named and statement.line else ""
             yield Line(text=f"{indent}{self.statement(statement)}{line}", item=statement)
-            if isinstance(statement, For):
-                yield from self.region(statement.body, indent + "  ")
+            yield from self.inner(statement, indent)
+
+    def inner(self, statement: Statement, indent: str) -> Iterator[Line]:
+        """The regions inside a statement, a line before the second one."""
+        deeper = indent + "  "
+        match statement:
+            case Let() | Store():
+                pass
+            case For(body=body, merge=merge):
+                yield from self.region(body, deeper)
+                if merge is not None:
+                    yield Line(text=" ".join([f"{indent}merge", *(f"%{v}" for v in merge.merged)]), item=None)
+                    yield from self.region(merge.body, deeper)
+            case While(test=test, body=body):
+                yield from self.region(test, deeper)
+                yield Line(text=f"{indent}do", item=None)
+                yield from self.region(body, deeper)
+            case If(then=then, otherwise=otherwise):
+                yield from self.region(then, deeper)
+                yield Line(text=f"{indent}else", item=None)
+                yield from self.region(otherwise, deeper)
+            case _:
+                assert_never(statement)
 
     def statement(self, statement: Statement) -> str:
         match statement:
@@ -161,10 +195,17 @@ class _Printer:
                 masked = "" if mask is None else f" mask %{mask}"
                 return f"store {self.place(tensor, index)} %{value}{masked}"
             case For(axis=axis, carries=carries):
-                states = [f" carry %{c.initial} -> %{c.updated} : {self.type(c.dtype, c.axes)}" for c in carries]
-                return f"for {self.axis(axis)}{','.join(states)}"
+                return f"for {self.axis(axis)}{self.carries(carries)}"
+            case While(axis=axis, carries=carries, condition=condition):
+                return f"while {self.axis(axis)} %{condition}{self.carries(carries)}"
+            case If(branch=branch, condition=condition, choices=choices):
+                joined = [f" choice %{c.then} %{c.otherwise} : {self.type(c.dtype, c.axes)}" for c in choices]
+                return f"if {branch} %{condition}{','.join(joined)}"
             case _:
                 assert_never(statement)
+
+    def carries(self, carries: tuple[Carry, ...]) -> str:
+        return ",".join(f" carry %{c.initial} -> %{c.updated} : {self.type(c.dtype, c.axes)}" for c in carries)
 
     def value(self, value: Value) -> str:
         match value:
@@ -178,18 +219,30 @@ class _Printer:
                 return f"load {self.place(tensor, index)}{self.fill(tensor, fill)}"
             case Elementwise(op=op, args=args, math=math):
                 return " ".join([op.value, *(f"%{a}" for a in args)]) + _policy(math)
-            case Reduce(op=op, body=body, axes=axes, init=init, ordered=ordered, math=math):
+            case Reduce(op=op, body=body, axes=axes, init=init, ordered=ordered, math=math, contraction=contraction):
                 over = "".join(f" {self.axis(a)}" for a in axes)
                 start = "" if init is None else f" init %{init}"
-                return f"reduce {op.value} %{body} over{over}{start}{' ordered' if ordered else ''}{_policy(math)}"
+                flags = f"{' ordered' if ordered else ''}{_policy(math)}{self.contraction(contraction)}"
+                return f"reduce {op.value} %{body} over{over}{start}{flags}"
             case Reindex(value=source_value, source=source, target=target):
                 return f"reindex %{source_value} {self.axis(source)} -> {self.axis(target)}"
             case Carried(axis=axis, slot=slot):
                 return f"carried {self.axis(axis)}.{slot}"
             case Final(axis=axis, slot=slot):
                 return f"final {self.axis(axis)}.{slot}"
+            case Joined(branch=branch, slot=slot):
+                return f"joined {branch} slot {slot}"
+            case MergeSide(axis=axis, side=side, slot=slot):
+                return f"side {side} of {self.axis(axis)}.{slot}"
             case _:
                 assert_never(value)
+
+    def contraction(self, contraction: Contraction | None) -> str:
+        if contraction is None:
+            return ""
+        roles = {"batch": contraction.batch, "m": contraction.m, "n": contraction.n, "k": contraction.k}
+        parts = " ".join(f"{role} ({', '.join(map(self.axis, axes))})" for role, axes in roles.items())
+        return f" contracting %{contraction.lhs} %{contraction.rhs} {parts} in {contraction.accumulator.value}"
 
     def fill(self, tensor: int, fill: Number) -> str:
         """The fill value where it is not the tensor type's own zero; 0 and 0.0 are one program, but not equal data."""

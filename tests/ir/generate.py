@@ -30,7 +30,8 @@ def affines(draw: st.DrawFn, leaves: list[Affine], depth: int = 2) -> Affine:
 
 
 class _Writer:
-    """One random program: an input of two dimensions, integer labels, a scalar, one output."""
+    """One random program: an input of two dimensions, integer labels, a scalar, one output;
+    then perhaps a loop, a branch and a while loop."""
 
     def __init__(self, draw: st.DrawFn) -> None:
         self.draw = draw
@@ -54,6 +55,9 @@ class _Writer:
             self.step(self.column, self.leaves)
         if self.draw(st.booleans()):
             self.loop()
+        for part in (self.branch, self.while_loop):
+            if self.draw(st.booleans()):
+                part()
         result = self.b.op(Op.ADD, self.draw(st.sampled_from(self.rows)), self.rows[0])
         mask = self.b.op(Op.LT, result, self.rows[0]) if self.draw(st.booleans()) else None
         self.b.store(self.y, result, coord(self.row), mask=mask)
@@ -69,7 +73,7 @@ class _Writer:
 
     def step(self, axis: int, leaves: list[Affine]) -> None:
         draw, b = self.draw, self.b
-        match draw(st.sampled_from(["load", "unary", "binary", "where", "reduce"])):
+        match draw(st.sampled_from(["load", "unary", "binary", "where", "reduce", "dot"])):
             case "load":
                 self.load(axis, leaves)
             case "unary":
@@ -87,6 +91,13 @@ class _Writer:
                     init = draw(st.none() | st.just(self.rows[0]))
                     op, ordered = draw(st.sampled_from([ReduceOp.SUM, ReduceOp.MAX])), draw(st.booleans())
                     self.rows.append(b.reduce(op, draw(st.sampled_from(plane)), axis, init=init, ordered=ordered))
+
+            case "dot":
+                plane = [p for p in self.planes if axis in b.lets[p].axes]
+                if plane:
+                    left, right = draw(st.sampled_from(plane)), draw(st.sampled_from(plane))
+                    init, ordered = draw(st.none() | st.just(self.rows[0])), draw(st.booleans())
+                    self.rows.append(b.dot(left, right, axis, init=init, ordered=ordered))
 
     def any(self) -> int:
         return self.draw(st.sampled_from([*self.rows, *self.planes]))
@@ -108,6 +119,40 @@ class _Writer:
             for _ in range(self.draw(st.integers(1, 4)) if kind is AxisKind.TILE else 0):
                 self.step(axis, [*self.leaves, coord(axis), atom(Start(axis=axis))])
             loop.updated = (self.b.op(Op.ADD, self.rows[-1], self.draw(st.sampled_from(self.rows))),)
+            if self.draw(st.booleans()):
+                loop.rule = lambda earlier, later: [self.b.op(Op.MAXIMUM, earlier[0], later[0])]
+        self.rows, self.planes = outside
+        self.rows.append(loop.final(0))
+
+    def condition(self) -> int:
+        """A truth value of a program; a tile of programs has one where the index of a block decides."""
+        b = self.b
+        if b.axes[self.row].kind is AxisKind.PROGRAM_TILE:
+            return b.op(Op.LT, b.index(atom(Start(axis=self.row))), b.index(dim(0)))
+        return b.op(Op.LT, self.draw(st.sampled_from(self.rows)), self.rows[0])
+
+    def branch(self) -> None:
+        outside = list(self.rows), list(self.planes)
+        with self.b.branch(self.condition()) as arms:
+            first = self.any_row_after_steps()
+            arms.otherwise()
+            self.rows, self.planes = list(outside[0]), list(outside[1])
+            arms.pairs = [(first, self.any_row_after_steps())]
+        self.rows, self.planes = outside
+        self.rows.append(arms.joined(0))
+
+    def any_row_after_steps(self) -> int:
+        for _ in range(self.draw(st.integers(0, 3))):
+            self.step(self.column, self.leaves)
+        return self.draw(st.sampled_from(self.rows))
+
+    def while_loop(self) -> None:
+        outside = list(self.rows), list(self.planes)
+        initial = self.draw(st.sampled_from(self.rows))
+        with self.b.while_loop(self.b.while_axis(self.draw(NAMES)), initial, axes=[(self.row,)]) as loop:
+            loop.body(self.condition())
+            self.rows.append(loop.carried(0))
+            loop.updated = (self.any_row_after_steps(),)
         self.rows, self.planes = outside
         self.rows.append(loop.final(0))
 

@@ -3,8 +3,9 @@ Must not use the front end: what a program means is tested without the language.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeAlias
 
 from autotune.ir.affine import Affine, as_affine, coord, dim
 from autotune.ir.program import (
@@ -12,15 +13,21 @@ from autotune.ir.program import (
     AxisKind,
     Carried,
     Carry,
+    Choice,
     Const,
+    Contraction,
     Elementwise,
     Final,
     For,
+    If,
     Index,
     IndexValue,
     Indirect,
+    Joined,
     Let,
     Load,
+    Merge,
+    MergeSide,
     Number,
     Parameter,
     Program,
@@ -32,6 +39,7 @@ from autotune.ir.program import (
     Store,
     Tensor,
     Value,
+    While,
 )
 from autotune.ir.types import COMPARISONS, DEFAULT_MAX_ULP, REASSOCIATING, STRICT, DType, MathPolicy, Op, ReduceOp
 
@@ -49,6 +57,7 @@ class Builder:
         self.parallel: list[int] = []
         self.bodies: list[list[Statement]] = [[]]
         self.lets: dict[int, Let] = {}
+        self.branches = 0
 
     def tensor(self, name: str, dtype: DType, *shape: str | int | Affine) -> int:
         extents = tuple(self.extent(s) for s in shape)
@@ -78,6 +87,9 @@ class Builder:
 
     def full(self, extent: str | int | Affine, name: str = "") -> int:
         return self.axis(AxisKind.FULL, extent, name)
+
+    def while_axis(self, name: str = "") -> int:
+        return self.axis(AxisKind.WHILE, Affine(), name)
 
     def let(self, value: Value, dtype: DType, axes: Sequence[int] = ()) -> int:
         number = len(self.lets)
@@ -122,6 +134,30 @@ class Builder:
         axes = {target if a == source else a for a in self.lets[value].axes}
         return self.let(Reindex(value=value, source=source, target=target), self.lets[value].dtype, axes)
 
+    def dot(self, lhs: int, rhs: int, *k: int, init: int | None = None, ordered: bool = False) -> int:
+        """A contraction over the axes `k`."""
+        left, right = set(self.lets[lhs].axes), set(self.lets[rhs].axes)
+        body = self.op(Op.MUL, lhs, rhs)
+        contraction = Contraction(
+            lhs=lhs,
+            rhs=rhs,
+            batch=tuple(sorted((left & right) - set(k))),
+            m=tuple(sorted(left - right)),
+            n=tuple(sorted(right - left)),
+            k=tuple(sorted(k)),
+            accumulator=self.lets[body].dtype,
+        )
+        value = Reduce(
+            op=ReduceOp.SUM,
+            body=body,
+            axes=k,
+            init=init,
+            ordered=ordered,
+            math=STRICT if ordered else REASSOCIATING,
+            contraction=contraction,
+        )
+        return self.let(value, self.lets[body].dtype, (left | right) - set(k))
+
     @contextmanager
     def loop(self, axis: int, *initial: int, axes: Sequence[Sequence[int]] | None = None) -> Iterator[Loop]:
         """A loop; assign `updated` before it closes, read `final(slot)` afterwards."""
@@ -130,12 +166,64 @@ class Builder:
         self.bodies.append([])
         loop = Loop(self, axis, state_axes, dtypes)
         yield loop
-        body = tuple(self.bodies.pop())
-        carries = tuple(
+        body, carries = tuple(self.bodies.pop()), self.carries(loop, initial)
+        merge = None if loop.rule is None else self.merge(loop, loop.rule)
+        self.bodies[-1].append(For(axis=axis, carries=carries, body=body, merge=merge, line=1))
+
+    def carries(self, loop: Loop, initial: Sequence[int]) -> tuple[Carry, ...]:
+        return tuple(
             Carry(initial=i, updated=u, dtype=t, axes=a)
-            for i, u, t, a in zip(initial, loop.updated, dtypes, state_axes, strict=True)
+            for i, u, t, a in zip(initial, loop.updated, loop.dtypes, loop.axes, strict=True)
         )
-        self.bodies[-1].append(For(axis=axis, carries=carries, body=body, line=1))
+
+    def merge(self, loop: Loop, rule: Rule) -> Merge:
+        self.bodies.append([])
+        earlier, later = (
+            [
+                self.let(MergeSide(axis=loop.axis, side=side, slot=slot), dtype, axes)
+                for slot, (dtype, axes) in enumerate(zip(loop.dtypes, loop.axes, strict=True))
+            ]
+            for side in (0, 1)
+        )
+        merged = tuple(rule(earlier, later))
+        return Merge(body=tuple(self.bodies.pop()), merged=merged)
+
+    @contextmanager
+    def while_loop(self, axis: int, *initial: int, axes: Sequence[Sequence[int]] | None = None) -> Iterator[WhileTrip]:
+        """A while loop; the test comes first, `body(condition)` ends it, `updated` is assigned before it closes."""
+        state_axes = [tuple(a) for a in axes] if axes else [self.lets[i].axes for i in initial]
+        self.bodies.append([])
+        loop = WhileTrip(self, axis, state_axes, [self.lets[i].dtype for i in initial])
+        yield loop
+        body, test = tuple(self.bodies.pop()), tuple(self.bodies.pop())
+        carries = self.carries(loop, initial)
+        self.bodies[-1].append(
+            While(axis=axis, carries=carries, test=test, condition=loop.condition, body=body, line=1)
+        )
+
+    @contextmanager
+    def branch(self, condition: int) -> Iterator[Arms]:
+        """An if; the first arm comes first, `otherwise()` ends it; `pairs` name what the two arms leave behind."""
+        arms = Arms(self, self.branches)
+        self.branches += 1
+        self.bodies.append([])
+        yield arms
+        otherwise, then = tuple(self.bodies.pop()), tuple(self.bodies.pop())
+        arms.choices = tuple(self.choice(condition, a, b) for a, b in arms.pairs)
+        self.bodies[-1].append(
+            If(
+                branch=arms.number,
+                condition=condition,
+                choices=arms.choices,
+                then=then,
+                otherwise=otherwise,
+                line=1,
+            )
+        )
+
+    def choice(self, condition: int, then: int, otherwise: int) -> Choice:
+        axes = {a for v in (condition, then, otherwise) for a in self.lets[v].axes}
+        return Choice(then=then, otherwise=otherwise, dtype=self.lets[then].dtype, axes=tuple(sorted(axes)))
 
     def store(self, tensor: int, value: int, *index: Affine | int, mask: int | None = None) -> None:
         entries = tuple(as_affine(i) for i in index)
@@ -159,12 +247,43 @@ class Loop:
     def __init__(self, builder: Builder, axis: int, axes: list[tuple[int, ...]], dtypes: list[DType]) -> None:
         self.builder, self.axis, self.axes, self.dtypes = builder, axis, axes, dtypes
         self.updated: tuple[int, ...] = ()
+        self.rule: Rule | None = None
 
     def carried(self, slot: int) -> int:
         return self.builder.let(Carried(axis=self.axis, slot=slot), self.dtypes[slot], self.axes[slot])
 
     def final(self, slot: int) -> int:
         return self.builder.let(Final(axis=self.axis, slot=slot), self.dtypes[slot], self.axes[slot])
+
+
+Rule: TypeAlias = Callable[[list[int], list[int]], Sequence[int]]
+"""Writes a merge rule: the states of both sides to the merged state."""
+
+
+class WhileTrip(Loop):
+    """State of a while loop under construction."""
+
+    condition = -1
+
+    def body(self, condition: int) -> None:
+        self.condition = condition
+        self.builder.bodies.append([])
+
+
+class Arms:
+    """A branch under construction."""
+
+    def __init__(self, builder: Builder, number: int) -> None:
+        self.builder, self.number = builder, number
+        self.pairs: list[tuple[int, int]] = []
+        self.choices: tuple[Choice, ...] = ()
+
+    def otherwise(self) -> None:
+        self.builder.bodies.append([])
+
+    def joined(self, slot: int) -> int:
+        choice = self.choices[slot]
+        return self.builder.let(Joined(branch=self.number, slot=slot), choice.dtype, choice.axes)
 
 
 def masked_softmax() -> Program:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -10,15 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autotune.ir.affine import coord
 from autotune.ir.errors import UnreadableText
 from autotune.ir.parse import parse
-from autotune.ir.program import Program, bind
+from autotune.ir.program import AxisKind, Program, bind
 from autotune.ir.serial import MalformedJson, from_json, to_json
 from autotune.ir.text import canonical, fingerprint, print_program, program_lines
-from tests.ir import programs
+from autotune.ir.types import Op, ReduceOp
+from tests.ir import control_programs, programs
 from tests.ir.generate import whole_programs
 
-every_program = pytest.mark.parametrize("make", programs.ALL, ids=lambda f: f.__name__)
+EVERY = (*programs.ALL, *control_programs.ALL)
+every_program = pytest.mark.parametrize("make", EVERY, ids=lambda f: f.__name__)
 
 SOFTMAX = """\
 program "masked_softmax"
@@ -61,12 +65,76 @@ store t1[a0] %5
 """
 
 
+COLLATZ = """\
+dim d0
+tensor t0 : i64[d0]
+tensor t1 : i64[d0]
+axis a0 : program d0
+axis a1 : while
+parallel a0
+%0 = load t0[a0] : i64(a0)
+%1 = const 0 : i64()
+while a1 %4 carry %0 -> %15 : i64(a0), carry %1 -> %18 : i64(a0)
+  %2 = carried a1.0 : i64(a0)
+  %3 = const 1 : i64()
+  %4 = gt %2 %3 : bool_(a0)
+do
+  %5 = carried a1.0 : i64(a0)
+  %6 = const 2 : i64()
+  %7 = mod %5 %6 : i64(a0)
+  %8 = const 0 : i64()
+  %9 = eq %7 %8 : bool_(a0)
+  if 0 %9 choice %10 %14 : i64(a0)
+    %10 = floordiv %5 %6 : i64(a0)
+  else
+    %11 = const 3 : i64()
+    %12 = mul %5 %11 : i64(a0)
+    %13 = const 1 : i64()
+    %14 = add %12 %13 : i64(a0)
+  %15 = joined 0 slot 0 : i64(a0)
+  %16 = carried a1.1 : i64(a0)
+  %17 = const 1 : i64()
+  %18 = add %16 %17 : i64(a0)
+%19 = final a1.1 : i64(a0)
+store t1[a0] %19
+"""
+
+MERGE = """\
+for a1 carry %0 -> %4 : f32()
+  %1 = carried a1.0 : f32()
+  %2 = load t0[a1] : f32(a1)
+  %3 = reduce sum %2 over a1 reassociate contract : f32()
+  %4 = add %1 %3 : f32()
+merge %7
+  %5 = side 0 of a1.0 : f32()
+  %6 = side 1 of a1.0 : f32()
+  %7 = add %5 %6 : f32()
+%8 = final a1.0 : f32()
+"""
+
+
 def test_the_text_of_a_softmax() -> None:
     assert print_program(programs.masked_softmax()) == SOFTMAX
 
 
 def test_the_canonical_text_of_a_loop() -> None:
     assert canonical(programs.tiled_sum()) == CARRIED_SUM
+
+
+def test_the_canonical_text_of_a_while_loop_and_a_branch() -> None:
+    assert canonical(control_programs.collatz()) == COLLATZ
+
+
+def test_the_text_of_a_merge_rule() -> None:
+    b = programs.Builder("rule", "N")
+    x, y = b.tensor("x", programs.F32, "N"), b.tensor("y", programs.F32, 1)
+    i, j = b.program_axis(1, "i"), b.axis(AxisKind.TILE, "N", "j")
+    with b.loop(j, b.const(0.0)) as loop:
+        loop.updated = (b.op(Op.ADD, loop.carried(0), b.reduce(ReduceOp.SUM, b.load(x, coord(j)), j)),)
+        loop.rule = lambda earlier, later: [b.op(Op.ADD, earlier[0], later[0])]
+    b.store(y, loop.final(0), coord(i))
+    assert MERGE in canonical(b.build())
+    assert parse(print_program(b.build())) == b.build()
 
 
 @every_program
@@ -115,7 +183,16 @@ def test_names_are_no_part_of_the_fingerprint(program: Program, data: st.DataObj
 
 
 def test_different_programs_have_different_fingerprints() -> None:
-    assert len({fingerprint(make()) for make in programs.ALL}) == len(programs.ALL)
+    assert len({fingerprint(make()) for make in EVERY}) == len(EVERY)
+    rules = control_programs.attention(), control_programs.attention(wrong_rule=True)
+    assert fingerprint(rules[0]) != fingerprint(rules[1])
+
+
+def test_a_descriptor_is_part_of_the_fingerprint() -> None:
+    text = print_program(control_programs.matmul())
+    assert " contracting %1 %2 batch () m (i) n (j) k (k) in f32 : f32(i, j)" in text
+    plain = parse(re.sub(r" contracting .* in f32", "", text))
+    assert fingerprint(plain) != fingerprint(control_programs.matmul())
 
 
 def test_defaults_and_lines_are_no_part_of_the_fingerprint() -> None:
@@ -143,6 +220,10 @@ def test_every_line_knows_what_it_shows() -> None:
         ("%0 = load x[i.middle] : f32(i)", "line 5: expected 'stop', found 'middle ] : f32 ( i )'"),
         ("store x[%0] %0", "line 5: expected no store through an integer tensor, found '%0'"),
         ("  %0 = load x[i] : f32(i)", "line 5: expected a statement no deeper than the one before"),
+        ("else", "line 5: expected a statement no deeper than the one before, found 'else'"),
+        ("if 0 %0", "line 5: expected a line 'else', found 'the end of the text'"),
+        ("while i %0\nstore x[i] %0", "line 6: expected a line 'do', found 'store x [ i ] %0'"),
+        ("%0 = joined 0 of 1 : f32(i)", "line 5: expected 'slot', found 'of 1 : f32 ( i )'"),
         ("%0 = load x[i] ? f32(i)", "line 5: expected a word, number or sign, found '? f32(i)'"),
     ],
 )

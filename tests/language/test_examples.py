@@ -13,18 +13,21 @@ from autotune.language.load import load_kernels
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 KERNELS = {name: kernel for path in sorted(EXAMPLES.glob("*.py")) for name, kernel in load_kernels(path).items()}
-SIZES = [
-    {"M": 1, "N": 1, "H": 1, "S": 1, "D": 2},
-    {"M": 3, "N": 7, "H": 2, "S": 3, "D": 6},
-    {"M": 5, "N": 17, "H": 3, "S": 5, "D": 14},
-]
+SIZES = {
+    "ones": {"M": 1, "N": 1, "H": 1, "S": 1, "D": 2, "B": 1, "K": 1, "Hq": 1, "Hkv": 1, "Q": 1, "Dv": 1},
+    "odd": {"M": 3, "N": 7, "H": 2, "S": 3, "D": 6, "B": 2, "K": 5, "Hq": 4, "Hkv": 2, "Q": 3, "Dv": 3},
+    "prime": {"M": 5, "N": 17, "H": 3, "S": 5, "D": 14, "B": 1, "K": 11, "Hq": 3, "Hkv": 1, "Q": 7, "Dv": 13},
+    "square": {"M": 4, "N": 4, "H": 4, "S": 4, "D": 4, "B": 3, "K": 4, "Hq": 2, "Hkv": 2, "Q": 4, "Dv": 4},
+}
+SCALE = 0.375
+"""For scalars that have no default."""
 
 
 def arguments(kernel, sizes, rng):
     given = kernel.inputs_function(rng, "normal", **sizes) if kernel.inputs_function else {}
     for parameter in kernel.bind(**sizes).parameters:
         if not isinstance(parameter, Tensor):
-            given.setdefault(parameter.name, parameter.default)
+            given.setdefault(parameter.name, SCALE if parameter.default is None else parameter.default)
             continue
         shape = tuple(extent.constant for extent in parameter.shape)
         default = rng.random(shape) < 0.8 if parameter.dtype is DType.BOOL else rng.standard_normal(shape)
@@ -32,7 +35,7 @@ def arguments(kernel, sizes, rng):
     return given
 
 
-@pytest.mark.parametrize("sizes", SIZES, ids=["ones", "odd", "prime"])
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
 @pytest.mark.parametrize("name", KERNELS)
 def test_example_equals_its_reference(name, sizes):
     kernel = KERNELS[name]
@@ -55,7 +58,9 @@ def test_example_binds_at_every_workload(name):
 
 def test_there_is_one_example_for_each_file():
     assert sorted(KERNELS) == [
-        *("column_softmax", "gelu", "layernorm", "masked_softmax", "rmsnorm", "rope", "short_rows", "swiglu"),
+        *("attention", "attention_bias", "attention_full", "batched_small_matmul", "column_softmax", "dot", "gelu"),
+        *("gemv", "layernorm", "linear_gelu", "masked_softmax", "matmul", "matmul_bt", "mlp", "qk_norm_rope"),
+        *("rmsnorm", "rope", "short_rows", "swiglu"),
     ]
 
 

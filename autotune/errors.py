@@ -83,6 +83,11 @@ class UsedOutsideLoop(SourceError):
     remedy = "assign {name!r} before the loop too, so that the loop carries it"
 
 
+class UsedOutsideBranch(SourceError):
+    sentence = "{name!r} is assigned in only one arm of the if of line {line} and used after it"
+    remedy = "assign {name!r} in both arms, or before the if"
+
+
 class TileOutsideLoop(SourceError):
     sentence = "the tile or index {name!r} is used outside its loop"
     remedy = "use it inside the loop that ends on line {line}, or loop again"
@@ -112,6 +117,11 @@ class MismatchedExtents(SourceError):
 class TileMismatch(SourceError):
     sentence = "mismatched axes: {left} does not fit {right} at position {position}"
     remedy = "a tile lines up only with itself; index both values with the same tile"
+
+
+class ReshapeMisfit(SourceError):
+    sentence = "a reshape of {before} elements into {after}"
+    remedy = "expected as many elements after as before; one extent may be -1"
 
 
 class TooManyPositions(SourceError):
@@ -203,6 +213,21 @@ class CarriedShapeChanges(SourceError):
 class CarriedTypeChanges(SourceError):
     sentence = "the carried variable {name!r} changes type: {before} before the loop, {after} after a trip"
     remedy = "start it with dtype=at.{after}, or write at.cast(..., at.{before})"
+
+
+class BranchShapeDiffers(SourceError):
+    sentence = "the variable {name!r} has the shape {then} after one arm of an if and {otherwise} after the other"
+    remedy = "give it the same axes in both arms: at.full(shape, value) makes a number fill them"
+
+
+class BranchTypeDiffers(SourceError):
+    sentence = "the variable {name!r} has type {then} after one arm of an if and {otherwise} after the other"
+    remedy = "write at.cast(..., at.{then}) in the other arm"
+
+
+class MergeMisfit(SourceError):
+    sentence = "the merge rule does not fit what the loop carries: {problem}"
+    remedy = "a rule takes two states and returns one: a value, or a tuple in the order of first assignment"
 
 
 class StoreRace(SourceError):

@@ -3,6 +3,7 @@ Must not know syntax or sizes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -14,7 +15,9 @@ from autotune.ir.program import (
     Elementwise,
     Final,
     For,
+    If,
     IndexValue,
+    Joined,
     Let,
     Load,
     Program,
@@ -22,7 +25,10 @@ from autotune.ir.program import (
     Region,
     Store,
     Value,
+    While,
     operands,
+    regions,
+    statements,
 )
 from autotune.ir.types import Op, ReduceOp
 from autotune.language.places import Places
@@ -41,18 +47,16 @@ def check_block_independence(program: Program, places: Places) -> None:
     """Refuse a tile loop that lets a part of a reduction escape other than through a running reduction.
 
     Inside a tile loop, what was reduced over its axis, what the loop carries and where its blocks begin may be used
-    only to update a carried variable by `carry op reduction`, `op` being the reduction's own.
+    only to update a carried variable by `carry op reduction`, `op` being the reduction's own. A loop with a merge rule
+    may update what it carries in any way, but stores no part either.
     Raises: BlockDependent.
     """
     lets = program.lets()
-    loops = {s.axis: s for s in _loops(program.body)}
+    loops = {s.axis: s for s in statements(program.body) if isinstance(s, For | While)}
+    branches = {s.branch: s for s in statements(program.body) if isinstance(s, If)}
     for axis, loop in loops.items():
-        if program.axes[axis].kind is AxisKind.TILE:
-            _Check(program=program, places=places, lets=lets, loops=loops, loop=loop).run()
-
-
-def _loops(region: Region) -> list[For]:
-    return [inner for s in region if isinstance(s, For) for inner in (s, *_loops(s.body))]
+        if isinstance(loop, For) and program.axes[axis].kind is AxisKind.TILE:
+            _Check(program=program, places=places, lets=lets, loops=loops, branches=branches, loop=loop).run()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +66,14 @@ class _Check:
     program: Program
     places: Places
     lets: dict[int, Let]
-    loops: dict[int, For]
+    loops: dict[int, For | While]
+    branches: dict[int, If]
     loop: For
 
     def run(self) -> None:
-        for store in _stores(self.loop.body):
-            if self.partial(store.value, set()) or (store.mask is not None and self.partial(store.mask, set())):
+        for store, conditions in _stores(self.loop.body, ()):
+            used = (store.value, *conditions) if store.mask is None else (store.value, store.mask, *conditions)
+            if any(self.partial(value, set()) for value in used):
                 name = self.program.tensor(store.tensor).name
                 self.refuse(
                     f"a part of a reduction over it is stored to {name!r}",
@@ -76,8 +82,9 @@ class _Check:
                 )
             if any(self.mentions_block(entry) for entry in store.index):
                 self.refuse("a store is placed where its blocks begin or end", "index with {name}", store.line)
-        for slot, carry in enumerate(self.loop.carries):
-            self.running(carry.updated, slot, None)
+        if self.loop.merge is None:
+            for slot, carry in enumerate(self.loop.carries):
+                self.running(carry.updated, slot, None)
 
     def running(self, number: int, slot: int, op: Op | None) -> None:
         """Check that a value is the carry itself or `carry op reduction`, repeatedly with one operation."""
@@ -88,8 +95,12 @@ class _Check:
                     self.refuse("one carried variable takes the state of another", _RUNNING, self.loop.line)
             case Final(axis=axis, slot=inner):
                 carry = self.loops[axis].carries[inner]
+                self.whole(axis)
                 self.running(carry.initial, slot, op)
                 self.contribution_chain(carry.updated, axis, inner, op)
+            case Joined():
+                for arm in self.arms(let.value):
+                    self.running(arm, slot, op)
             case Elementwise(op=found, args=(left, right)) if found in MATCHING and op in (None, found):
                 first, second = (left, right) if self.reaches(left, slot) else (right, left)
                 self.running(first, slot, found)
@@ -105,14 +116,31 @@ class _Check:
                 return
             case Final(axis=found, slot=inner):
                 carry = self.loops[found].carries[inner]
+                self.whole(found)
                 self.contribution_chain(carry.initial, axis, slot, op)
                 self.contribution_chain(carry.updated, found, inner, op)
+            case Joined():
+                for arm in self.arms(let.value):
+                    self.contribution_chain(arm, axis, slot, op)
             case Elementwise(op=found, args=(left, right)) if found in MATCHING and op in (None, found):
                 first, second = (left, right) if self.holds_state(left, axis, slot) else (right, left)
                 self.contribution_chain(first, axis, slot, found)
                 self.contribution(second, found)
             case _:
                 self.refuse("a carried variable is not updated as a running reduction", _RUNNING, let.line)
+
+    def arms(self, value: Joined) -> tuple[int, int]:
+        """The two values that a branch chooses from, on a condition that no unfinished reduction decides."""
+        this = self.branches[value.branch]
+        if self.partial(this.condition, set()):
+            self.refuse("an unfinished reduction over it decides a branch", _RUNNING, this.line)
+        return this.choices[value.slot].then, this.choices[value.slot].otherwise
+
+    def whole(self, axis: int) -> None:
+        """Refuse a loop inside this one whose number of trips an unfinished reduction decides."""
+        loop = self.loops[axis]
+        if isinstance(loop, While) and self.partial(loop.condition, set()):
+            self.refuse("an unfinished reduction over it decides how often a loop runs", _RUNNING, loop.line)
 
     def contribution(self, number: int, op: Op) -> None:
         """Check one operand that is merged into a carry: a reduction over this loop's axis by the same operation."""
@@ -144,8 +172,14 @@ class _Check:
                     return False
                 if self.walks_block(axis):
                     return True
-                carry = self.loops[axis].carries[slot]
-                return self.partial(carry.initial, seen) or self.partial(carry.updated, seen)
+                loop = self.loops[axis]
+                carry = loop.carries[slot]
+                used = (carry.initial, carry.updated, *((loop.condition,) if isinstance(loop, While) else ()))
+                return any(self.partial(n, seen) for n in used)
+            case Joined(branch=branch, slot=slot):
+                choice = self.branches[branch].choices[slot]
+                used = (self.branches[branch].condition, choice.then, choice.otherwise)
+                return any(self.partial(n, seen) for n in used)
             case _:
                 return self.block_bound(value) or any(self.partial(n, seen) for n in operands(value))
 
@@ -175,13 +209,17 @@ class _Check:
                 return (found, inner) == (axis, slot)
             case Final(axis=found, slot=inner):
                 return self.holds_state(self.loops[found].carries[inner].initial, axis, slot)
+            case Joined(branch=branch, slot=inner):
+                choice = self.branches[branch].choices[inner]
+                return any(self.holds_state(n, axis, slot) for n in (choice.then, choice.otherwise))
             case Elementwise(args=args):
                 return any(self.holds_state(a, axis, slot) for a in args)
             case _:
                 return False
 
     def inner_axes(self) -> set[int]:
-        return {self.loop.axis, *(s.axis for s in _loops(self.loop.body))}
+        inside = statements(self.loop.body)
+        return {self.loop.axis, *(s.axis for s in inside if isinstance(s, For | While))}
 
     @property
     def name(self) -> str:
@@ -199,11 +237,16 @@ _RUNNING = (
 )
 
 
-def _stores(region: Region) -> list[Store]:
-    found: list[Store] = []
+def _stores(region: Region, conditions: tuple[int, ...]) -> Iterator[tuple[Store, tuple[int, ...]]]:
+    """Every store of a region with the conditions under which it is reached."""
     for statement in region:
-        if isinstance(statement, Store):
-            found.append(statement)
-        elif isinstance(statement, For):
-            found.extend(_stores(statement.body))
-    return found
+        match statement:
+            case Store():
+                yield statement, conditions
+            case Let():
+                pass
+            case For(body=body):
+                yield from _stores(body, conditions)
+            case While(condition=condition) | If(condition=condition):
+                for inner in regions(statement):
+                    yield from _stores(inner, (*conditions, condition))

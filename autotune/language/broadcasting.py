@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from autotune.errors import MismatchedExtents, NotRealizedYet, TileMismatch, TooManyPositions
 from autotune.ir.program import AxisKind
 from autotune.language.context import Context
-from autotune.language.draft import EqualExtents, RenameRefused, is_opaque
+from autotune.language.draft import RenameRefused, is_opaque
+from autotune.language.drafted import EqualExtents
 from autotune.language.operands import Array, IndexTerm, Literal, Numeric, Positions
 
 

@@ -23,6 +23,7 @@ class Form(Enum):
     MEMORY = "memory"
     LOOP = "loop"
     MODE = "mode"
+    MERGE = "merge"
     LATER = "later"
 
 
@@ -68,13 +69,13 @@ def _others() -> list[Intrinsic]:
         Intrinsic(name="load", usage="at.load(x[i, :], fill=0)", form=Form.MEMORY),
         Intrinsic(name="store", usage="at.store(x[i, :], value, mask=...)", form=Form.MEMORY),
         Intrinsic(name="parallel", usage="for i, j in at.parallel(M, at.tile(N)):", form=Form.LOOP),
-        Intrinsic(name="tile", usage="for j in at.tile(N):", form=Form.LOOP),
+        Intrinsic(name="tile", usage="for j in at.tile(N):, or at.tile(N, merge=rule)", form=Form.LOOP),
         Intrinsic(name="range", usage="for k in at.range(start, stop, step):", form=Form.LOOP),
         Intrinsic(name="strict", usage="with at.strict():", form=Form.MODE),
         Intrinsic(name="dot", usage="at.dot(a, b)", form=Form.CONTRACTION),
         Intrinsic(name="einsum", usage="at.einsum('ij,jk->ik', a, b)", form=Form.CONTRACTION),
         Intrinsic(name="reshape", usage="at.reshape(x, shape)", form=Form.LATER),
-        Intrinsic(name="online_softmax", usage="merge=at.online_softmax", form=Form.LATER),
+        Intrinsic(name="online_softmax", usage="merge=at.online_softmax", form=Form.MERGE),
     ]
 
 

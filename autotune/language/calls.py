@@ -64,7 +64,7 @@ class Calls:
                 return self.memory(intrinsic, node)
             case Form.LATER:
                 later(self.context, f"at.{intrinsic.name}")
-            case Form.LOOP | Form.MODE:
+            case Form.LOOP | Form.MODE | Form.MERGE:
                 instead = f"expected {intrinsic.usage}"
                 raise UnsupportedSyntax(self.context.place, feature=f"at.{intrinsic.name} as a value", instead=instead)
 
@@ -232,8 +232,6 @@ def later(context: Context, feature: str) -> NoReturn:
 
 
 _INSTEAD = {
-    "if": "write at.where(condition, x, y)",
-    "while": "write for i in at.range(start, stop): with a bound known from the shapes",
     "at.reshape": "index the tensor so that the value has the wanted positions",
     "element type f16": "write at.f32 or at.f64",
     "element type bf16": "write at.f32 or at.f64",

@@ -11,6 +11,7 @@ from autotune.errors import (
     EmptyArgmax,
     MismatchedExtents,
     MissingDimension,
+    ReshapeMisfit,
     SliceOutOfBounds,
     StoreOutOfBounds,
     UnknownDimension,
@@ -33,7 +34,7 @@ from autotune.ir.program import (
     statements,
 )
 from autotune.ir.types import Op, ReduceOp
-from autotune.language.draft import EqualExtents, Requirement
+from autotune.language.drafted import EqualCounts, EqualExtents, Requirement
 from autotune.language.kernel import Kernel
 from autotune.language.places import Places
 
@@ -205,6 +206,11 @@ def _check_requirement(requirement: Requirement, program: Program, sizes: Mappin
         left, right = number(requirement.left), number(requirement.right)
         if left != right:
             raise MismatchedExtents(requirement.place, left=left, right=right, position=requirement.position)
+        return
+    if isinstance(requirement, EqualCounts):
+        before, after = number(requirement.before), number(requirement.after)
+        if before != after:
+            raise ReshapeMisfit(requirement.place, before=before, after=after)
         return
     count, extent = number(requirement.count), number(requirement.extent)
     first, last = number(requirement.first), number(requirement.last)

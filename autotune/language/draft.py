@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TypeAlias, assert_never
+from typing import assert_never
 
-from autotune.errors import Place
 from autotune.ir.affine import Affine, Atom, Coord, Quotient, Remainder, Start, Stop, atom, coord
 from autotune.ir.program import (
     Axis,
@@ -19,68 +17,26 @@ from autotune.ir.program import (
     Final,
     IndexValue,
     Indirect,
+    Joined,
     Load,
+    MergeSide,
     Reduce,
     Reindex,
     ScalarArgument,
     Store,
     Value,
+    operands,
 )
 from autotune.ir.types import DType
+from autotune.language.drafted import DraftFor, DraftIf, DraftLet, DraftStatement, DraftWhile, Requirement
 from autotune.language.operands import Array, IndexTerm, Positions
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftLet:
-    """A value before its axes are settled; `positions` only for loop states, whose axes follow from them."""
-
-    id: int
-    value: Value
-    dtype: DType
-    positions: Positions = ()
-    line: int = 0
-
-
-@dataclass(slots=True, kw_only=True)
-class DraftFor:
-    """A loop before its carries are settled; a carry is (initial, updated, dtype)."""
-
-    axis: int
-    line: int
-    carries: list[tuple[int, int, DType]] = field(default_factory=list)
-    body: list[DraftStatement] = field(default_factory=list)
-
-
-DraftStatement: TypeAlias = DraftLet | DraftFor | Store
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EqualExtents:
-    """Two extents that were lined up and can be compared only once dimensions are numbers."""
-
-    left: Affine
-    right: Affine
-    position: int
-    place: Place
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SliceInside:
-    """The smallest and largest index of a slice, which must lie inside its dimension."""
-
-    tensor: str
-    first: Affine
-    last: Affine
-    extent: Affine
-    count: Affine
-    place: Place
-
-
-Requirement: TypeAlias = EqualExtents | SliceInside
+STATES = (Carried, Final, Joined, MergeSide)
+"""Values that control flow hands on: what they are follows from elsewhere in the program."""
 
 
 class RenameRefused(Exception):
-    """A computed value over a tile cannot be re-read on a second instance of that tile."""
+    """The state of a loop or branch over a tile cannot be re-read on a second instance of that tile."""
 
 
 class Draft:
@@ -96,6 +52,7 @@ class Draft:
         self._parents: list[int] = []
         self._homes: dict[int, list[DraftStatement]] = {}
         self._region = self.body
+        self._branches = 0
         self._together: set[frozenset[int]] = set()
 
     # Axes
@@ -154,28 +111,41 @@ class Draft:
         self.live_together(positions)
         return Array(value=len(self.lets) - 1, dtype=dtype, positions=positions)
 
-    def store(self, statement: Store) -> None:
+    def add(self, statement: Store | DraftFor | DraftWhile | DraftIf) -> None:
         self._region.append(statement)
 
     @contextmanager
-    def loop(self, axis: int, line: int) -> Iterator[DraftFor]:
-        """Statements emitted inside go into the body of a new loop."""
-        loop = DraftFor(axis=axis, line=line)
-        self._region.append(loop)
-        outer, self._region = self._region, loop.body
+    def into(self, region: list[DraftStatement]) -> Iterator[None]:
+        """Statements made inside go to the end of `region`."""
+        outer, self._region = self._region, region
         try:
-            yield loop
+            yield
         finally:
             self._region = outer
 
+    def new_branch(self) -> int:
+        self._branches += 1
+        return self._branches - 1
+
     def _append(self, value: Value, dtype: DType, positions: Positions, region: list[DraftStatement], at: int) -> int:
         number = len(self.lets)
-        state = positions if isinstance(value, Carried | Final) else ()
+        state = positions if isinstance(value, STATES) else ()
         let = DraftLet(id=number, value=value, dtype=dtype, positions=state, line=self.line)
         self.lets[number] = let
         self._homes[number] = region
         region.insert(at, let)
         return number
+
+    def reached(self, value: int) -> frozenset[int]:
+        """A value and all that its definition reads, the insides of loops and branches apart."""
+        found: set[int] = set()
+        pending = [value]
+        while pending:
+            one = pending.pop()
+            if one not in found:
+                found.add(one)
+                pending.extend(operands(self.lets[one].value))
+        return frozenset(found)
 
     def depends(self, value: int) -> frozenset[int]:
         """Axes (roots) that a value depends on; those of a loop's state are its positions."""
@@ -202,7 +172,7 @@ class Draft:
                 return kept if init is None else kept | self._depends(init, memo)
             case Reindex(value=value, source=source, target=target):
                 return (self._depends(value, memo) - {self.root(source)}) | {target}
-            case Carried() | Final():
+            case Carried() | Final() | Joined() | MergeSide():
                 return frozenset(p for p in let.positions if p is not None)
             case _:
                 assert_never(let.value)

@@ -14,10 +14,8 @@ from typing import TypeAlias
 from autotune.errors import (
     BadIndex,
     SourceError,
-    TileOutsideLoop,
     UnknownName,
     UnsupportedSyntax,
-    UsedOutsideLoop,
     WholeTensorUsed,
     WrongType,
 )
@@ -46,10 +44,10 @@ from autotune.language.operands import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gone:
-    """A name that only a loop ending on `line` assigned; `is_index` for the loop's own variable."""
+    """A name that has no meaning after the loop or branch of `line`; `mistake` is the error of its use."""
 
     line: int
-    is_index: bool
+    mistake: type[SourceError]
 
 
 Names: TypeAlias = MutableMapping[str, Operand | Gone]
@@ -175,8 +173,7 @@ class Expressions:
         if name in self.names:
             found = self.names[name]
             if isinstance(found, Gone):
-                kind = TileOutsideLoop if found.is_index else UsedOutsideLoop
-                raise kind(self.context.place, name=name, line=found.line)
+                raise found.mistake(self.context.place, name=name, line=found.line)
             return found
         outside = self.context.source.outside
         if name in outside:

@@ -4,34 +4,47 @@ Must not know syntax."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import assert_never
 
 from autotune.ir.program import (
     Axis,
     Carried,
     Carry,
-    Const,
-    Elementwise,
+    Choice,
     Final,
     For,
+    If,
     IndexValue,
     Indirect,
+    Joined,
     Let,
     Load,
+    Merge,
+    MergeSide,
     Parameter,
     Program,
     Reduce,
     Region,
     Reindex,
-    ScalarArgument,
     Statement,
     Store,
     Value,
-    operands,
+    While,
 )
-from autotune.language.draft import Draft, DraftFor, DraftLet, DraftStatement
+from autotune.ir.types import DType
+from autotune.language.draft import Draft
+from autotune.language.drafted import (
+    DraftFor,
+    DraftIf,
+    DraftLet,
+    DraftMerge,
+    DraftStatement,
+    DraftWhile,
+    inner_regions,
+)
+from autotune.language.liveness import Liveness, pruned
 from autotune.language.renumbering import map_affine, map_value, mentioned, stored_tensors, walk
 from autotune.language.repeated import merge_repeated, unite_equal_loads
+from autotune.language.settling import with_axes
 
 
 def finish(
@@ -47,10 +60,10 @@ def finish(
     unite_equal_loads(draft, draft.body, stored)
     _resolve(draft, draft.body)
     merge_repeated(draft.body, stored, {})
-    live = _Liveness(draft.body)
-    body = _pruned(draft.body, live)
+    live = Liveness(draft.body)
+    body = pruned(draft.body, live)
     axes = {old: new for new, old in enumerate(_axis_order(draft, body, parallel))}
-    numbering = _Numbering(draft=draft, axes=axes, slots=live.slots())
+    numbering = _Numbering(draft=draft, axes=axes, live=live)
     region = numbering.region(body)
     kept = tuple(numbering.axis(draft.axes[old]) for old in axes)
     return Program(
@@ -59,7 +72,7 @@ def finish(
         parameters=parameters,
         axes=kept,
         parallel=tuple(axes[p] for p in parallel),
-        body=_with_axes(region),
+        body=with_axes(region),
     )
 
 
@@ -74,64 +87,9 @@ def _resolve(draft: Draft, region: list[DraftStatement]) -> None:
                 region[k] = replace(statement, value=map_value(statement.value, roots, {}))
             case Store():
                 region[k] = replace(statement, index=tuple(map_affine(i, roots) for i in statement.index))
-            case DraftFor():
-                _resolve(draft, statement.body)
-
-
-# Liveness
-
-
-class _Liveness:
-    """Values and loop states that some store needs."""
-
-    def __init__(self, body: list[DraftStatement]) -> None:
-        self.values: set[int] = set()
-        self.carries: set[tuple[int, int]] = set()
-        self._lets = {s.id: s for s in walk(body) if isinstance(s, DraftLet)}
-        self._loops = {s.axis: s for s in walk(body) if isinstance(s, DraftFor)}
-        for statement in walk(body):
-            if isinstance(statement, Store):
-                self._need(statement.value)
-                if statement.mask is not None:
-                    self._need(statement.mask)
-
-    def _need(self, number: int) -> None:
-        pending = [number]
-        while pending:
-            one = pending.pop()
-            if one in self.values:
-                continue
-            self.values.add(one)
-            value = self._lets[one].value
-            pending.extend(operands(value))
-            if isinstance(value, Carried | Final) and (value.axis, value.slot) not in self.carries:
-                self.carries.add((value.axis, value.slot))
-                initial, updated, _ = self._loops[value.axis].carries[value.slot]
-                pending.extend((initial, updated))
-
-    def slots(self) -> dict[tuple[int, int], int]:
-        """New slot number of each state that is needed."""
-        result: dict[tuple[int, int], int] = {}
-        for axis, slot in sorted(self.carries):
-            result[axis, slot] = sum(1 for a, _ in result if a == axis)
-        return result
-
-
-def _pruned(region: list[DraftStatement], live: _Liveness) -> list[DraftStatement]:
-    result: list[DraftStatement] = []
-    for statement in region:
-        match statement:
-            case DraftLet(id=number):
-                if number in live.values:
-                    result.append(statement)
-            case Store():
-                result.append(statement)
-            case DraftFor():
-                body = _pruned(statement.body, live)
-                if any(not isinstance(s, DraftLet) for s in body) or any(a == statement.axis for a, _ in live.carries):
-                    carries = [c for k, c in enumerate(statement.carries) if (statement.axis, k) in live.carries]
-                    result.append(DraftFor(axis=statement.axis, line=statement.line, carries=carries, body=body))
-    return result
+            case DraftFor() | DraftWhile() | DraftIf():
+                for inner in inner_regions(statement):
+                    _resolve(draft, inner)
 
 
 # Numbers
@@ -148,8 +106,10 @@ def _axis_order(draft: Draft, body: list[DraftStatement], parallel: tuple[int, .
 
     for statement in walk(body):
         match statement:
-            case DraftFor(axis=axis):
+            case DraftFor(axis=axis) | DraftWhile(axis=axis):
                 use(axis)
+            case DraftIf():
+                pass
             case Store(index=index):
                 for entry in index:
                     for axis in mentioned(entry):
@@ -175,13 +135,15 @@ def _value_axes(value: Value) -> list[int]:
 
 
 class _Numbering:
-    """Renames axes, values and states to their dense numbers, statement by statement."""
+    """Renames axes, values, branches and states to their dense numbers, statement by statement."""
 
-    def __init__(self, *, draft: Draft, axes: dict[int, int], slots: dict[tuple[int, int], int]) -> None:
+    def __init__(self, *, draft: Draft, axes: dict[int, int], live: Liveness) -> None:
         self.draft = draft
         self.axes = axes
-        self.slots = slots
+        self.slots = live.carry_slots()
+        self.choice_slots = live.choice_slots()
         self.values: dict[int, int] = {}
+        self.branches: dict[int, int] = {}
 
     def axis(self, axis: Axis) -> Axis:
         return replace(
@@ -205,89 +167,54 @@ class _Numbering:
                     value=self.values[value],
                     mask=None if mask is None else self.values[mask],
                 )
-            case DraftFor(axis=axis, line=line):
+            case DraftFor(axis=axis, line=line, merge=merge):
                 body = self.region(statement.body)
-                carries = tuple(
-                    Carry(initial=self.values[i], updated=self.values[u], dtype=dtype, axes=())
-                    for i, u, dtype in statement.carries
+                rule = None if merge is None else self.merge(merge)
+                carries = self.carries(statement.carries)
+                return For(axis=self.axes[axis], carries=carries, body=body, merge=rule, line=line)
+            case DraftWhile(axis=axis, line=line):
+                test, body = self.region(statement.test), self.region(statement.body)
+                return While(
+                    axis=self.axes[axis],
+                    carries=self.carries(statement.carries),
+                    test=test,
+                    condition=self.values[statement.condition],
+                    body=body,
+                    line=line,
                 )
-                return For(axis=self.axes[axis], carries=carries, body=body, line=line)
+            case DraftIf():
+                return self.branch(statement)
+
+    def carries(self, carries: list[tuple[int, int, DType]]) -> tuple[Carry, ...]:
+        return tuple(
+            Carry(initial=self.values[i], updated=self.values[u], dtype=dtype, axes=()) for i, u, dtype in carries
+        )
+
+    def merge(self, merge: DraftMerge) -> Merge:
+        body = self.region(merge.body)
+        return Merge(body=body, merged=tuple(self.values[v] for v in merge.merged))
+
+    def branch(self, statement: DraftIf) -> If:
+        number = self.branches[statement.branch] = len(self.branches)
+        then, otherwise = self.region(statement.then), self.region(statement.otherwise)
+        choices = tuple(
+            Choice(then=self.values[t], otherwise=self.values[o], dtype=dtype, axes=())
+            for t, o, dtype in statement.choices
+        )
+        condition = self.values[statement.condition]
+        return If(
+            branch=number, condition=condition, choices=choices, then=then, otherwise=otherwise, line=statement.line
+        )
 
     def let(self, let: DraftLet) -> Let:
         value = let.value
-        if isinstance(value, Carried | Final):
-            value = replace(value, slot=self.slots[value.axis, value.slot])
+        match value:
+            case Carried() | Final() | MergeSide():
+                value = replace(value, slot=self.slots[value.axis, value.slot])
+            case Joined(branch=branch, slot=slot):
+                value = Joined(branch=self.branches[branch], slot=self.choice_slots[branch, slot])
+            case _:
+                pass
         value = map_value(value, self.axes, self.values)
         self.values[let.id] = len(self.values)
         return Let(id=self.values[let.id], value=value, dtype=let.dtype, axes=(), line=let.line)
-
-
-# Axes of values
-
-
-def _with_axes(body: Region) -> Region:
-    """The region with every value's axes filled in; those of loop states grow until they no longer change."""
-    known: dict[int, frozenset[int]] = {}
-    states: dict[tuple[int, int], frozenset[int]] = {}
-    while True:
-        before = dict(states)
-        result = _axes_pass(body, known, states)
-        if states == before:
-            return result
-
-
-def _axes_pass(body: Region, known: dict[int, frozenset[int]], states: dict[tuple[int, int], frozenset[int]]) -> Region:
-    result: list[Statement] = []
-    for statement in body:
-        match statement:
-            case Let(id=number, value=value):
-                known[number] = _axes_of(value, known, states)
-                settled_value = _with_parts(value, known) if isinstance(value, Reduce) else value
-                result.append(replace(statement, value=settled_value, axes=tuple(sorted(known[number]))))
-            case Store():
-                result.append(statement)
-            case For(axis=axis, carries=carries):
-                for slot, carry in enumerate(carries):
-                    states[axis, slot] = states.get((axis, slot), frozenset()) | known[carry.initial]
-                inner = _axes_pass(statement.body, known, states)
-                settled = []
-                for slot, carry in enumerate(carries):
-                    states[axis, slot] |= known[carry.updated] - {axis}
-                    settled.append(replace(carry, axes=tuple(sorted(states[axis, slot]))))
-                result.append(replace(statement, carries=tuple(settled), body=inner))
-    return tuple(result)
-
-
-def _with_parts(value: Reduce, known: dict[int, frozenset[int]]) -> Reduce:
-    """A contraction with the part each axis plays; a plain reduction where a factor is the same along one of `k`."""
-    this = value.contraction
-    if this is None:
-        return value
-    left, right, k = known[this.lhs], known[this.rhs], set(this.k)
-    if not k <= left & right:
-        return replace(value, contraction=None)
-    parts = {"batch": (left & right) - k, "m": left - right, "n": right - left}
-    return replace(value, contraction=replace(this, **{name: tuple(sorted(axes)) for name, axes in parts.items()}))
-
-
-def _axes_of(
-    value: Value, known: dict[int, frozenset[int]], states: dict[tuple[int, int], frozenset[int]]
-) -> frozenset[int]:
-    match value:
-        case Const() | ScalarArgument():
-            return frozenset()
-        case IndexValue(expression=expression):
-            return expression.axes()
-        case Load(index=index):
-            return frozenset().union(*(known[i.value] if isinstance(i, Indirect) else i.axes() for i in index))
-        case Elementwise(args=args):
-            return frozenset().union(*(known[a] for a in args))
-        case Reduce(body=body, axes=axes, init=init):
-            kept = known[body] - set(axes)
-            return kept if init is None else kept | known[init]
-        case Reindex(value=inner, source=source, target=target):
-            return known[inner] - {source} | {target}
-        case Carried(axis=axis, slot=slot) | Final(axis=axis, slot=slot):
-            return states[axis, slot]
-        case _:
-            assert_never(value)

@@ -15,7 +15,7 @@ from autotune.ir.types import DType
 from autotune.language.arithmetic import as_array, typed
 from autotune.language.broadcasting import onto, rename
 from autotune.language.context import Context
-from autotune.language.draft import SliceInside
+from autotune.language.drafted import SliceInside
 from autotune.language.operands import (
     Array,
     IndexTerm,
@@ -95,7 +95,7 @@ def store(context: Context, where: Spot, value: Numeric, mask: Numeric | None = 
     written = _fitted(context, where, typed(context, value, tensor.dtype))
     condition = None if mask is None else _fitted(context, where, typed(context, mask, DType.BOOL)).value
     line = context.source.line(context.node)
-    context.draft.store(Store(tensor=where.tensor, index=tuple(index), value=written.value, mask=condition, line=line))
+    context.draft.add(Store(tensor=where.tensor, index=tuple(index), value=written.value, mask=condition, line=line))
 
 
 def reshaped(context: Context, operand: Numeric, subscript: ast.expr) -> Numeric:

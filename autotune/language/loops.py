@@ -11,7 +11,7 @@ from typing import TypeAlias
 from autotune.ir.affine import Affine, Dim, as_affine, coord, greatest
 from autotune.ir.program import AxisKind
 from autotune.language.builtins import INTRINSICS, Intrinsic
-from autotune.language.calls import arguments, bad_call, later
+from autotune.language.calls import arguments, bad_call
 from autotune.language.context import Context
 from autotune.language.operands import IndexTerm, Literal, Operand, Outside, TileName, kind_name
 
@@ -26,6 +26,7 @@ class LoopAxis:
     extent: Affine
     start: Affine = field(default_factory=Affine)
     step: int = 1
+    merge: Operand | None = None
 
     def variable(self, axis: int) -> Operand:
         """What the loop variable stands for inside."""
@@ -47,6 +48,8 @@ def parallel_axes(context: Context, intrinsic: Intrinsic, node: ast.Call, evalua
         with context.at(entry):
             if isinstance(entry, ast.Call) and _is_tile(entry, evaluate):
                 tile = tile_axis(context, INTRINSICS["tile"], entry, evaluate)
+                if tile.merge is not None:
+                    bad_call(context, intrinsic, "merge= belongs to a loop inside a program; programs never meet")
                 result.append(LoopAxis(kind=AxisKind.PROGRAM_TILE, extent=tile.extent))
             else:
                 extent = _index(context, intrinsic, evaluate(entry), "an extent")
@@ -57,14 +60,14 @@ def parallel_axes(context: Context, intrinsic: Intrinsic, node: ast.Call, evalua
 
 
 def tile_axis(context: Context, intrinsic: Intrinsic, node: ast.Call, evaluate: Evaluate) -> LoopAxis:
-    """Axis of `at.tile(extent)`.
+    """Axis of `at.tile(extent, merge=rule)`.
 
-    Raises: WrongArguments, NotRealizedYet for merge=.
+    Raises: WrongArguments.
     """
     positional, named = arguments(context, intrinsic, node, 1, {"merge"})
-    if "merge" in named:
-        later(context, "merge=")
-    return LoopAxis(kind=AxisKind.TILE, extent=_index(context, intrinsic, evaluate(positional[0]), "an extent"))
+    extent = _index(context, intrinsic, evaluate(positional[0]), "an extent")
+    merge = evaluate(named["merge"]) if "merge" in named else None
+    return LoopAxis(kind=AxisKind.TILE, extent=extent, merge=merge)
 
 
 def range_axis(context: Context, intrinsic: Intrinsic, node: ast.Call, evaluate: Evaluate) -> LoopAxis:

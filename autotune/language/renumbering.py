@@ -16,14 +16,16 @@ from autotune.ir.program import (
     Final,
     IndexValue,
     Indirect,
+    Joined,
     Load,
+    MergeSide,
     Reduce,
     Reindex,
     ScalarArgument,
     Store,
     Value,
 )
-from autotune.language.draft import DraftFor, DraftStatement
+from autotune.language.drafted import DraftStatement, inner_regions
 
 
 def map_value(value: Value, axes: Mapping[int, int], values: Mapping[int, int]) -> Value:
@@ -36,7 +38,7 @@ def map_value(value: Value, axes: Mapping[int, int], values: Mapping[int, int]) 
         return values.get(number, number)
 
     match value:
-        case Const() | ScalarArgument():
+        case Const() | ScalarArgument() | Joined():
             return value
         case IndexValue(expression=expression):
             return IndexValue(expression=map_affine(expression, axes))
@@ -59,6 +61,8 @@ def map_value(value: Value, axes: Mapping[int, int], values: Mapping[int, int]) 
             return Carried(axis=a(axis), slot=slot)
         case Final(axis=axis, slot=slot):
             return Final(axis=a(axis), slot=slot)
+        case MergeSide(axis=axis):
+            return replace(value, axis=a(axis))
         case _:
             assert_never(value)
 
@@ -87,11 +91,11 @@ def map_affine(expression: Affine, axes: Mapping[int, int]) -> Affine:
 
 
 def walk(region: list[DraftStatement]) -> Iterator[DraftStatement]:
-    """Every statement of a region in order, loops before their bodies."""
+    """Every statement of a region in order, loops and branches before what is inside them."""
     for statement in region:
         yield statement
-        if isinstance(statement, DraftFor):
-            yield from walk(statement.body)
+        for inner in inner_regions(statement):
+            yield from walk(inner)
 
 
 def stored_tensors(region: list[DraftStatement]) -> frozenset[int]:

@@ -9,7 +9,8 @@ from typing import TypeGuard
 from autotune.ir.affine import Affine
 from autotune.ir.program import AxisKind, Load, Reduce, Store, Value
 from autotune.ir.types import DType
-from autotune.language.draft import Draft, DraftFor, DraftLet, DraftStatement
+from autotune.language.draft import Draft
+from autotune.language.drafted import DraftFor, DraftIf, DraftLet, DraftStatement, DraftWhile, inner_regions
 from autotune.language.renumbering import map_value, mentioned
 
 
@@ -18,8 +19,9 @@ def unite_equal_loads(draft: Draft, region: list[DraftStatement], stored: frozen
     known: dict[object, list[tuple[int, ...]]] = {}
     for statement in region:
         match statement:
-            case DraftFor():
-                unite_equal_loads(draft, statement.body, stored)
+            case DraftFor() | DraftWhile() | DraftIf():
+                for inner in inner_regions(statement):
+                    unite_equal_loads(draft, inner, stored)
             case DraftLet(value=Load(tensor=tensor) as load) if tensor not in stored:
                 key, axes = _up_to_full_axes(draft, load)
                 others = known.setdefault(key, [])
@@ -65,11 +67,28 @@ def merge_repeated(region: list[DraftStatement], stored: frozenset[int], names: 
             case Store(value=stored_value, mask=mask):
                 new_mask = None if mask is None else names.get(mask, mask)
                 kept.append(replace(statement, value=names.get(stored_value, stored_value), mask=new_mask))
-            case DraftFor():
-                merge_repeated(statement.body, stored, names)
-                statement.carries = [(names.get(i, i), names.get(u, u), dtype) for i, u, dtype in statement.carries]
+            case DraftFor() | DraftWhile() | DraftIf():
+                for inner in inner_regions(statement):
+                    merge_repeated(inner, stored, names)
+                _rename_results(statement, names)
                 kept.append(statement)
     region[:] = kept
+
+
+def _rename_results(statement: DraftFor | DraftWhile | DraftIf, names: dict[int, int]) -> None:
+    """Let a statement's own references name the values that stand for the repeated ones."""
+
+    def renamed(pairs: list[tuple[int, int, DType]]) -> list[tuple[int, int, DType]]:
+        return [(names.get(a, a), names.get(b, b), dtype) for a, b, dtype in pairs]
+
+    if isinstance(statement, DraftIf):
+        statement.choices = renamed(statement.choices)
+    else:
+        statement.carries = renamed(statement.carries)
+    if not isinstance(statement, DraftFor):
+        statement.condition = names.get(statement.condition, statement.condition)
+    elif statement.merge is not None:
+        statement.merge.merged = [names.get(v, v) for v in statement.merge.merged]
 
 
 def _contracts(value: Value) -> TypeGuard[Reduce]:

@@ -4,41 +4,23 @@ Must not know how expressions are computed."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
-from autotune.errors import (
-    CarriedShapeChanges,
-    CarriedTypeChanges,
-    NoParallel,
-    OutsideParallel,
-    ParallelMisplaced,
-    UnsupportedSyntax,
-    WrongArguments,
-)
-from autotune.ir.program import AxisKind, Carried, Final
+from autotune.errors import NoParallel, OutsideParallel, ParallelMisplaced, UnsupportedSyntax, WrongArguments
 from autotune.language.arithmetic import as_array, binary, common_dtype, typed
-from autotune.language.broadcasting import onto
 from autotune.language.builtins import INTRINSICS, Form, Intrinsic
-from autotune.language.calls import arguments, bad_call, later
+from autotune.language.calls import arguments, bad_call
 from autotune.language.context import Context
-from autotune.language.draft import DraftFor
-from autotune.language.expressions import BINARY, Expressions, Gone, Names
+from autotune.language.control import Control
+from autotune.language.expressions import BINARY, Expressions, Names
 from autotune.language.indexing import spot, store
 from autotune.language.inlining import bound_arguments
 from autotune.language.kernel import Function
 from autotune.language.loops import LoopAxis, parallel_axes, range_axis, tile_axis
-from autotune.language.operands import (
-    Array,
-    Group,
-    IndexTerm,
-    Literal,
-    Numeric,
-    Operand,
-    Outside,
-    TensorName,
-    kind_name,
-)
-from autotune.language.source import read_source
+from autotune.language.merges import Rule, State, online_softmax
+from autotune.language.operands import Array, Group, Literal, Numeric, Operand, Outside, TensorName, kind_name
+from autotune.language.source import Source, read_source
 
 FORMS: Mapping[type[ast.AST], tuple[str, str]] = {
     ast.Try: ("try", "a kernel has no exceptions; write at.where for special cases"),
@@ -65,9 +47,10 @@ class Statements:
     def __init__(self, context: Context) -> None:
         self.context = context
         self.expressions = Expressions(context, self.inline)
+        self.control = Control(context, self.expressions, self.block)
         self.parallel: tuple[int, ...] | None = None
         self.inside_parallel = False
-        self.loop_depth = 0
+        self.around: list[str] = []
         self.inline_depth = 0
 
     @property
@@ -110,9 +93,11 @@ class Statements:
                 case ast.Pass():
                     pass
                 case ast.If():
-                    later(self.context, "if")
+                    with self.inside("a branch"):
+                        self.control.branch(node)
                 case ast.While():
-                    later(self.context, "while")
+                    with self.inside("another loop"):
+                        self.control.repeat(node)
                 case _:
                     default = (f"the Python form {type(node).__name__}", "see the language's page")
                     name, instead = FORMS.get(type(node), default)
@@ -226,6 +211,12 @@ class Statements:
 
     # Loops
 
+    @contextmanager
+    def inside(self, what: str) -> Iterator[None]:
+        self.around.append(what)
+        yield
+        self.around.pop()
+
     def loop(self, node: ast.For) -> None:
         if node.orelse:
             raise UnsupportedSyntax(self.context.place, feature="for ... else", instead="write it after the loop")
@@ -246,7 +237,9 @@ class Statements:
             self.block(node.body)
             self.inside_parallel = False
         else:
-            self.sequential(node, axes[0], names)
+            rule = None if entries[0].merge is None else self.rule(entries[0].merge)
+            with self.inside("another loop"):
+                self.control.loop(node, axes[0], names, rule)
 
     def loop_intrinsic(self, node: ast.expr) -> Intrinsic:
         if isinstance(node, ast.Call):
@@ -267,8 +260,8 @@ class Statements:
         problem = ""
         if self.parallel is not None:
             problem = "the kernel already has one"
-        elif self.loop_depth:
-            problem = "it is inside another loop"
+        elif self.around:
+            problem = f"it is inside {self.around[-1]}"
         elif self.inline_depth:
             problem = "it is inside a helper"
         elif self.context.draft.strict:
@@ -291,67 +284,15 @@ class Statements:
         self.names[name] = entry.variable(axis)
         return axis
 
-    def sequential(self, node: ast.For, axis: int, names: Sequence[str]) -> None:
-        """A loop whose carries are the names assigned before and inside it."""
-        assigned = [n for n in _assigned(node.body) if n not in names]
-        carried = [n for n in assigned if isinstance(self.names.get(n), Literal | IndexTerm | Array)]
-        initial = {n: as_array(self.context, self.expressions.numeric(self.expressions.name(n))) for n in carried}
-        line = self.context.source.line(node)
-        self.loop_depth += 1
-        with self.context.draft.loop(axis, line) as loop:
-            for slot, name in enumerate(carried):
-                start = initial[name]
-                self.names[name] = self.context.draft.emit(
-                    Carried(axis=axis, slot=slot), start.dtype, self.context.draft.resolve(start.positions)
-                )
-            self.block(node.body)
-            for name in carried:
-                self.close_carry(loop, name, initial[name])
-        self.loop_depth -= 1
-        end = (node.end_lineno or node.lineno) - node.lineno + line
-        for name in assigned:
-            if name not in carried:
-                self.names[name] = Gone(line=line, is_index=False)
-        for name in names:
-            self.names[name] = Gone(line=end, is_index=True)
-        for slot, name in enumerate(carried):
-            start = initial[name]
-            self.names[name] = self.context.draft.emit(
-                Final(axis=axis, slot=slot), start.dtype, self.context.draft.resolve(start.positions)
-            )
-
-    def close_carry(self, loop: DraftFor, name: str, start: Array) -> None:
-        """Record a carried variable's value after a trip.
-
-        Raises: CarriedTypeChanges, CarriedShapeChanges.
-        """
-        after = self.expressions.numeric(self.expressions.name(name))
-        if isinstance(after, Literal):
-            after = typed(self.context, after, start.dtype)
-        after = as_array(self.context, after)
-        if after.dtype is not start.dtype:
-            facts = {"before": start.dtype.value, "after": after.dtype.value}
-            raise CarriedTypeChanges(self.context.place, name=name, **facts)
-        before, now = self.context.draft.resolve(start.positions), self.context.draft.resolve(after.positions)
-        alike = len(before) == len(now) and all((b is None) == (n is None) for b, n in zip(before, now, strict=True))
-        if not alike or any(self.is_foreign(b, n) for b, n in zip(before, now, strict=True)):
-            shapes = {"before": self.context.shape_text(before), "after": self.context.shape_text(now)}
-            raise CarriedShapeChanges(self.context.place, name=name, **shapes)
-        after = onto(self.context, after, before, name)
-        loop.carries.append((start.value, after.value, start.dtype))
-
-    def is_foreign(self, before: int | None, now: int | None) -> bool:
-        """True where one of two axes is a tile and the other is not that tile."""
-        if before is None or now is None or before == now:
-            return False
-        return any(self.context.draft.axis(a).kind is not AxisKind.FULL for a in (before, now))
-
-    # Helpers
+    # Helpers and merge rules
 
     def inline(self, helper: Function, node: ast.Call) -> Operand:
         """Trace a helper's body where it is called; its value is that of its last return."""
         source = read_source(helper.function)
         names = bound_arguments(self.expressions, helper, source.tree, node)
+        return self.inlined(helper, source, names)
+
+    def inlined(self, helper: Function, source: Source, names: Names) -> Operand:
         if self.inline_depth >= MAX_INLINE_DEPTH:
             instead = "a helper cannot call itself"
             raise UnsupportedSyntax(self.context.place, feature=f"the recursion of {helper.name}", instead=instead)
@@ -373,15 +314,40 @@ class Statements:
         self.block(body)
         return self.expressions.evaluate(last.value)
 
+    def rule(self, operand: Operand) -> Rule:
+        """The merge rule that `merge=` names.
 
-def _assigned(body: Sequence[ast.stmt]) -> list[str]:
-    """Names that statements assign, in order of first assignment, loop variables included."""
-    found: dict[str, None] = {}
-    for statement in body:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                found[node.id] = None
-    return list(found)
+        Raises: WrongArguments.
+        """
+        match operand:
+            case Outside(thing=Intrinsic(form=Form.MERGE)):
+                return online_softmax
+            case Outside(thing=Function() as helper):
+                return lambda _context, first, second: self.merged(helper, first, second)
+            case _:
+                problem = f"merge= is {kind_name(operand)}, which is no merge rule"
+                usage = "merge=at.online_softmax, or merge=f with f(a, b) under @at.function"
+                raise WrongArguments(self.context.place, name="at.tile", problem=problem, usage=usage)
+
+    def merged(self, helper: Function, first: State, second: State) -> tuple[Array, ...]:
+        """A helper inlined over two states, each one value or a tuple of several."""
+        source = read_source(helper.function)
+        parameters = [a.arg for a in (*source.tree.args.posonlyargs, *source.tree.args.args)]
+        if len(parameters) != 2:
+            problem = f"the merge rule {helper.name} has {len(parameters)} parameters, 2 expected"
+            usage = "def combine(a, b): with the states of two parts of the loop"
+            raise WrongArguments(self.context.place, name="at.tile", problem=problem, usage=usage)
+        states: list[Operand] = [s[0] if len(s) == 1 else Group(items=tuple(s)) for s in (first, second)]
+        result = self.inlined(helper, source, dict(zip(parameters, states, strict=True)))
+        items = result.items if isinstance(result, Group) else (result,)
+        numbers = [self.expressions.numeric(item) for item in items]
+        wanted = [state.dtype for state in first] + [None] * len(numbers)
+        return tuple(
+            typed(self.context, number, dtype)
+            if isinstance(number, Literal) and dtype is not None
+            else as_array(self.context, number)
+            for number, dtype in zip(numbers, wanted, strict=False)
+        )
 
 
 def _as_loaded(target: ast.expr) -> ast.expr:

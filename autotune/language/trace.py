@@ -13,7 +13,7 @@ from autotune.ir.program import Number, Parameter, Program, Scalar, ScalarArgume
 from autotune.ir.types import DType
 from autotune.language.annotations import ElementType, TensorType, dimension_names, parse_dimension
 from autotune.language.context import Context
-from autotune.language.draft import Requirement
+from autotune.language.drafted import Requirement
 from autotune.language.finish import finish
 from autotune.language.kernel import Kernel
 from autotune.language.operands import TensorName

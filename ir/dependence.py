@@ -10,22 +10,27 @@ from autotune.ir.program import (
     Elementwise,
     Final,
     For,
+    If,
     Index,
     IndexValue,
     Indirect,
+    Joined,
     Let,
     Load,
+    MergeSide,
     Program,
     Reduce,
     Reindex,
     ScalarArgument,
+    Statement,
     Store,
     Value,
+    While,
     statements,
 )
 
 
-def axes_needed(program: Program, statement: Let | Store | For) -> set[int]:
+def axes_needed(program: Program, statement: Statement) -> set[int]:
     """Axes whose coordinates or blocks a statement needs, extents of those axes included."""
     found: set[int] = set()
     match statement:
@@ -47,14 +52,17 @@ def axes_needed(program: Program, statement: Let | Store | For) -> set[int]:
 
 def varying(program: Program) -> dict[int, frozenset[int]]:
     """Axes along which each value's elements differ; block bounds do not count, they are one number a block."""
-    loops = {s.axis: s for s in statements(program.body) if isinstance(s, For)}
+    loops = {s.axis: s for s in statements(program.body) if isinstance(s, For | While)}
+    branches = {s.branch: s for s in statements(program.body) if isinstance(s, If)}
     known: dict[int, frozenset[int]] = {}
     for number, let in program.lets().items():
-        known[number] = _varying_of(let.value, known, loops)
+        known[number] = _varying_of(let.value, known, loops, branches)
     return known
 
 
-def _varying_of(value: Value, known: dict[int, frozenset[int]], loops: dict[int, For]) -> frozenset[int]:
+def _varying_of(
+    value: Value, known: dict[int, frozenset[int]], loops: dict[int, For | While], branches: dict[int, If]
+) -> frozenset[int]:
     match value:
         case Const() | ScalarArgument():
             return frozenset()
@@ -68,8 +76,10 @@ def _varying_of(value: Value, known: dict[int, frozenset[int]], loops: dict[int,
             return (known[body] - set(axes)) | (known[init] if init is not None else frozenset())
         case Reindex(value=inner, source=source, target=target):
             return frozenset(target if a == source else a for a in known[inner])
-        case Carried(axis=axis, slot=slot) | Final(axis=axis, slot=slot):
+        case Carried(axis=axis, slot=slot) | Final(axis=axis, slot=slot) | MergeSide(axis=axis, slot=slot):
             return frozenset(loops[axis].carries[slot].axes)
+        case Joined(branch=branch, slot=slot):
+            return frozenset(branches[branch].choices[slot].axes)
 
 
 def coordinates(index: tuple[Index, ...]) -> frozenset[int]:

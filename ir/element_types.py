@@ -10,8 +10,10 @@ from autotune.ir.program import (
     Final,
     IndexValue,
     Indirect,
+    Joined,
     Let,
     Load,
+    MergeSide,
     Program,
     Reduce,
     Reindex,
@@ -46,8 +48,8 @@ def type_fault(program: Program, value: Value, dtype: DType, lets: dict[int, Let
             return _reduction_fault(op, lets[body].dtype, None if init is None else lets[init].dtype, dtype)
         case Reindex(value=inner):
             return _differs(dtype, lets[inner].dtype)
-        case Carried() | Final():
-            return None  # check_loop_carries
+        case Carried() | Final() | MergeSide() | Joined():
+            return None  # check_loop_carries, check_branches
 
 
 def _differs(found: DType, expected: DType) -> str | None:

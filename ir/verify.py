@@ -3,50 +3,50 @@ Must not know where programs come from or what is done with them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Iterator
 
 from autotune.ir.affine import Affine, Coord, Dim, Start, Stop
-from autotune.ir.dependence import axes_needed, varying
+from autotune.ir.control_checks import (
+    check_branches,
+    check_conditions,
+    check_loop_carries,
+    check_loops,
+    check_merge_rules,
+    check_while_axes,
+)
+from autotune.ir.dependence import varying
 from autotune.ir.element_types import type_fault
 from autotune.ir.errors import InvalidProgram
+from autotune.ir.faults import Check, Fault
 from autotune.ir.program import (
     AxisKind,
     Carried,
+    Contraction,
     Elementwise,
     Final,
     For,
+    If,
     IndexValue,
     Let,
     Load,
+    MergeSide,
     Program,
     Reduce,
-    Region,
     Reindex,
     Scalar,
     ScalarArgument,
+    Statement,
     Store,
     Tensor,
+    While,
     operands,
     statements,
 )
+from autotune.ir.scopes import check_axes_in_scope, check_defined_before_use
 from autotune.ir.text import Item, program_lines
-from autotune.ir.types import APPROXIMABLE, DType, ReduceOp
+from autotune.ir.types import APPROXIMABLE, DType, Op, ReduceOp
 
 PARALLEL_KINDS = frozenset({AxisKind.PROGRAM, AxisKind.PROGRAM_TILE})
-LOOP_KINDS = frozenset({AxisKind.TILE, AxisKind.RANGE})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """What is wrong, and the part of the program where it shows."""
-
-    item: Item
-    message: str
-
-
-Check: TypeAlias = Callable[[Program], Iterator[Fault]]
 
 
 def verify(program: Program) -> None:
@@ -138,44 +138,16 @@ def check_axis_steps(program: Program) -> Iterator[Fault]:
             yield Fault(item=axis, message="an axis whose extent depends on itself")
 
 
-def check_loops(program: Program) -> Iterator[Fault]:
-    """Every tile and range axis is walked by exactly one loop, and no other axis by any."""
-    walked: set[int] = set()
-    for statement in statements(program.body):
-        if isinstance(statement, For):
-            kind = program.axes[statement.axis].kind
-            if kind not in LOOP_KINDS:
-                yield Fault(item=statement, message=f"a loop over an axis of kind {kind.value}")
-            if statement.axis in walked:
-                yield Fault(item=statement, message="a second loop over the same axis")
-            walked.add(statement.axis)
-    for axis in program.axes:
-        if axis.kind in LOOP_KINDS and axis.id not in walked:
-            yield Fault(item=axis, message=f"no loop walks this axis of kind {axis.kind.value}")
-
-
-def check_defined_before_use(program: Program) -> Iterator[Fault]:
-    """Values are used after their definition and inside its region; loop state only where its loop provides it."""
-    yield from _undefined(program.body, frozenset(), {}, {})
-
-
-def check_axes_in_scope(program: Program) -> Iterator[Fault]:
-    """A tile or range axis occurs only inside its own loop, also in the extents of other axes."""
-    for statement, loops in _with_loops(program.body, ()):
-        inside = {loop.axis for loop in loops}
-        for axis in sorted(axes_needed(program, statement)):
-            if program.axes[axis].kind in LOOP_KINDS and axis not in inside:
-                yield Fault(item=statement, message=f"axis number {axis} is used outside its loop")
-
-
 def check_axes(program: Program) -> Iterator[Fault]:
     """A value's axes ascend and hold every axis its definition varies along."""
     for statement in statements(program.body):
         match statement:
             case Let(axes=axes):
                 named = [axes]
-            case For(carries=carries):
+            case For(carries=carries) | While(carries=carries):
                 named = [c.axes for c in carries]
+            case If(choices=choices):
+                named = [c.axes for c in choices]
             case Store():
                 named = []
         if any(list(axes) != sorted(set(axes)) for axes in named):
@@ -222,6 +194,35 @@ def check_reduction_axes(program: Program) -> Iterator[Fault]:
             yield Fault(item=let, message="argmax takes one axis and no start")
 
 
+def check_contractions(program: Program) -> Iterator[Fault]:
+    """A contraction sums the product of its factors; every axis of the factors plays exactly one part."""
+    lets = program.lets()
+    for let in lets.values():
+        if isinstance(let.value, Reduce) and let.value.contraction is not None:
+            yield from (Fault(item=let, message=m) for m in _misdescribed(let, let.value, let.value.contraction, lets))
+
+
+def _misdescribed(let: Let, value: Reduce, contraction: Contraction, lets: dict[int, Let]) -> Iterator[str]:
+    body, factors = lets[value.body].value, (contraction.lhs, contraction.rhs)
+    if value.op is not ReduceOp.SUM:
+        yield f"a contraction by {value.op.value}; it is a sum"
+    if not isinstance(body, Elementwise) or body.op is not Op.MUL or sorted(body.args) != sorted(factors):
+        yield f"%{value.body} is not the product of %{contraction.lhs} and %{contraction.rhs}"
+    if contraction.accumulator is not let.dtype:
+        yield f"the sum runs in {contraction.accumulator.value}, its result is of type {let.dtype.value}"
+    if contraction.k != tuple(sorted(value.axes)):
+        yield "the axes k are not those that are reduced"
+    left, right = (set(lets[f].axes) for f in factors)
+    if not set(contraction.k) <= left & right:
+        yield "a factor lacks an axis of k"
+    parts = {"batch": (left & right) - set(contraction.k), "m": left - right, "n": right - left}
+    for part, axes in parts.items():
+        if getattr(contraction, part) != tuple(sorted(axes)):
+            yield f"the axes {part} are not {sorted(axes)}, as those of the factors say"
+        if not axes <= set(let.axes):
+            yield f"the result lacks an axis of {part}"
+
+
 def check_dtypes(program: Program) -> Iterator[Fault]:
     """Operands and results have the element types that their operation asks for."""
     lets = program.lets()
@@ -248,26 +249,6 @@ def check_math(program: Program) -> Iterator[Fault]:
                 yield Fault(item=let, message=f"{op.value} declares no max_ulp")
             case Reduce(ordered=True, math=math) if math.reassociate:
                 yield Fault(item=let, message="an ordered reduction allows reassociation")
-
-
-def check_loop_carries(program: Program) -> Iterator[Fault]:
-    """A carry has one type, and axes that hold those of its states and exclude the loop's own."""
-    lets = program.lets()
-    loops = {s.axis: s for s in statements(program.body) if isinstance(s, For)}
-    for loop in loops.values():
-        for slot, carry in enumerate(loop.carries):
-            for state in (lets[carry.initial], lets[carry.updated]):
-                if state.dtype is not carry.dtype:
-                    yield Fault(item=loop, message=f"%{state.id} has another type than slot {slot}")
-                if not set(state.axes) - {loop.axis} <= set(carry.axes):
-                    yield Fault(item=loop, message=f"%{state.id} varies along axes that slot {slot} lacks")
-            if loop.axis in carry.axes:
-                yield Fault(item=loop, message=f"slot {slot} varies along the loop's own axis")
-    for let in lets.values():
-        if isinstance(let.value, Carried | Final):
-            carry = loops[let.value.axis].carries[let.value.slot]
-            if let.dtype is not carry.dtype or let.axes != carry.axes:
-                yield Fault(item=let, message="type or axes differ from those of the carry it reads")
 
 
 def check_store_indices(program: Program) -> Iterator[Fault]:
@@ -299,11 +280,16 @@ CHECKS: tuple[Check, ...] = (
     check_parallel_axes,
     check_axis_steps,
     check_loops,
+    check_while_axes,
     check_defined_before_use,
     check_axes_in_scope,
     check_reduction_axes,
+    check_contractions,
     check_loop_carries,
+    check_branches,
+    check_merge_rules,
     check_axes,
+    check_conditions,
     check_reindexes,
     check_dtypes,
     check_math,
@@ -342,7 +328,7 @@ def _expressions(program: Program) -> Iterator[tuple[Item, Affine]]:
                 yield from ((statement, i) for i in index if isinstance(i, Affine))
 
 
-def _mentioned(statement: Let | Store | For) -> Iterator[tuple[str, int]]:
+def _mentioned(statement: Statement) -> Iterator[tuple[str, int]]:
     """The sort and number of what a statement refers to, index expressions apart."""
     match statement:
         case Let(value=value, axes=axes):
@@ -353,21 +339,32 @@ def _mentioned(statement: Let | Store | For) -> Iterator[tuple[str, int]]:
                     yield "tensor", tensor
                 case ScalarArgument(parameter=parameter):
                     yield "scalar", parameter
-                case Reduce(axes=reduced):
+                case Reduce(axes=reduced, contraction=contraction):
                     yield from (("axis", a) for a in reduced)
+                    if contraction is not None:
+                        yield from (("value", contraction.lhs), ("value", contraction.rhs))
                 case Reindex(source=source, target=target):
                     yield from (("axis", source), ("axis", target))
-                case Carried(axis=axis) | Final(axis=axis):
+                case Carried(axis=axis) | Final(axis=axis) | MergeSide(axis=axis):
                     yield "axis", axis
         case Store(tensor=tensor, value=stored, mask=mask):
             yield from (("tensor", tensor), ("value", stored))
             if mask is not None:
                 yield "value", mask
-        case For(axis=axis, carries=carries):
+        case For(axis=axis, carries=carries) | While(axis=axis, carries=carries):
             yield "axis", axis
             for carry in carries:
                 yield from (("value", carry.initial), ("value", carry.updated))
                 yield from (("axis", a) for a in carry.axes)
+            if isinstance(statement, While):
+                yield "value", statement.condition
+            elif statement.merge is not None:
+                yield from (("value", v) for v in statement.merge.merged)
+        case If(condition=condition, choices=choices):
+            yield "value", condition
+            for choice in choices:
+                yield from (("value", choice.then), ("value", choice.otherwise))
+                yield from (("axis", a) for a in choice.axes)
 
 
 def _exists(program: Program, values: set[int], sort: str, number: int) -> bool:
@@ -379,42 +376,3 @@ def _exists(program: Program, values: set[int], sort: str, number: int) -> bool:
         case _:
             kind = Tensor if sort == "tensor" else Scalar
             return 0 <= number < len(program.parameters) and isinstance(program.parameters[number], kind)
-
-
-def _with_loops(region: Region, loops: tuple[For, ...]) -> Iterator[tuple[Let | Store | For, tuple[For, ...]]]:
-    """Every statement with the loops around it, outermost first."""
-    for statement in region:
-        yield statement, loops
-        if isinstance(statement, For):
-            yield from _with_loops(statement.body, (*loops, statement))
-
-
-def _undefined(
-    region: Region, visible: frozenset[int], running: dict[int, int], ended: dict[int, int]
-) -> Iterator[Fault]:
-    """Uses of values and loop states where they are not visible; loops map to their number of slots."""
-    ended = dict(ended)
-    for statement in region:
-        match statement:
-            case Let(id=number, value=value):
-                yield from _unseen(statement, operands(value), visible)
-                if isinstance(value, Carried | Final):
-                    loops = running if isinstance(value, Carried) else ended
-                    if not 0 <= value.slot < loops.get(value.axis, 0):
-                        where = "inside" if isinstance(value, Carried) else "after"
-                        yield Fault(item=statement, message=f"this is not {where} a loop that has such a slot")
-                visible |= {number}
-            case Store(value=stored, mask=mask):
-                yield from _unseen(statement, (stored,) if mask is None else (stored, mask), visible)
-            case For(axis=axis, carries=carries, body=body):
-                yield from _unseen(statement, tuple(c.initial for c in carries), visible)
-                yield from _undefined(body, visible, running | {axis: len(carries)}, ended)
-                inside = visible | {s.id for s in body if isinstance(s, Let)}
-                yield from _unseen(statement, tuple(c.updated for c in carries), inside)
-                ended[axis] = len(carries)
-
-
-def _unseen(item: Item, used: tuple[int, ...], visible: frozenset[int]) -> Iterator[Fault]:
-    for value in used:
-        if value not in visible:
-            yield Fault(item=item, message=f"%{value} is not defined here")

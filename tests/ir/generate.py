@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from autotune.ir.affine import Affine, Start, Stop, as_affine, atom, coord, dim, greatest, least
-from autotune.ir.program import AxisKind, Indirect, Program
+from autotune.ir.program import AxisKind, IndexValue, Indirect, Program
 from autotune.ir.types import DType, Op, ReduceOp
 from tests.ir.programs import Builder
 
@@ -128,7 +128,8 @@ class _Writer:
         """A truth value of a program; a tile of programs has one where the index of a block decides."""
         b = self.b
         if b.axes[self.row].kind is AxisKind.PROGRAM_TILE:
-            return b.op(Op.LT, b.index(atom(Start(axis=self.row))), b.index(dim(0)))
+            first = b.let(IndexValue(expression=atom(Start(axis=self.row))), DType.I64)
+            return b.op(Op.LT, first, b.index(dim(0)))
         return b.op(Op.LT, self.draw(st.sampled_from(self.rows)), self.rows[0])
 
     def branch(self) -> None:

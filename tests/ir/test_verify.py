@@ -13,7 +13,7 @@ from autotune.ir.errors import InvalidProgram
 from autotune.ir.parse import parse
 from autotune.ir.program import Axis, AxisKind, Let, Program, Tensor, bind
 from autotune.ir.verify import CHECKS, verify
-from tests.ir import programs
+from tests.ir import control_programs, programs
 from tests.ir.generate import whole_programs
 
 HEAD = """\
@@ -41,7 +41,7 @@ store y[i] %5
 """
 
 
-@pytest.mark.parametrize("make", programs.ALL, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("make", (*programs.ALL, *control_programs.ALL), ids=lambda f: f.__name__)
 def test_well_formed_programs_pass_also_bound(make: Callable[[], Program]) -> None:
     program = make()
     verify(program)
@@ -141,6 +141,155 @@ def test_a_broken_program_is_refused_by_name(check: str, old: str, new: str, mes
     assert message in caught.value.message
 
 
+CONTROL_HEAD = """\
+program "control"
+dim N
+tensor x : f32[N, N]
+tensor y : f32[N]
+axis i : program N
+axis t : program_tile N
+axis k : full N
+axis j : tile N
+axis r : range N
+axis w : while
+parallel i t
+"""
+CONTROL = """\
+%0 = load x[i, k] : f32(i, k)
+%1 = load x[k, t] : f32(t, k)
+%2 = mul %0 %1 : f32(i, t, k)
+%3 = reduce sum %2 over k contracting %0 %1 batch () m (i) n (t) k (k) in f32 : f32(i, t)
+for j carry %3 -> %4 : f32(i, t)
+  %4 = carried j.0 : f32(i, t)
+merge %7
+  %5 = side 0 of j.0 : f32(i, t)
+  %6 = side 1 of j.0 : f32(i, t)
+  %7 = add %5 %6 : f32(i, t)
+%8 = final j.0 : f32(i, t)
+for r
+  %9 = load x[i, r] : f32(i, r)
+  %10 = lt %9 %9 : bool_(i, r)
+  if 0 %10 choice %11 %12 : f32(i, r)
+    %11 = neg %9 : f32(i, r)
+  else
+    %12 = abs %9 : f32(i, r)
+  %13 = joined 0 slot 0 : f32(i, r)
+%14 = load y[i] : f32(i)
+while w %16 carry %14 -> %17 : f32(i)
+  %15 = carried w.0 : f32(i)
+  %16 = gt %15 %14 : bool_(i)
+do
+  %17 = neg %15 : f32(i)
+%18 = final w.0 : f32(i)
+store x[i, t] %8
+"""
+
+# (check, text to replace, replacement, message)
+BROKEN_CONTROL = [
+    ("check_loops", "axis w : while", "axis w : tile N", "a while loop over an axis of kind tile"),
+    ("check_loops", "axis r : range N", "axis r : while", "a loop over an axis of kind while"),
+    ("check_loops", "axis w : while", "axis w : while\naxis w2 : while", "no loop walks this axis of kind while"),
+    ("check_while_axes", "axis w : while", "axis w : while N", "an axis of kind while with an extent"),
+    ("check_while_axes", "axis k : full N", "axis k : full w", "an extent depends on the trips of a while loop"),
+    ("check_while_axes", "%14 = load y[i] : f32(i)", "%14 = load y[i] : f32(i, w)", "as if it had coordinates"),
+    ("check_while_axes", "store x[i, t] %8", "store x[i, t + w] %8", "as if it had coordinates"),
+    ("check_references", "contracting %0 %1", "contracting %0 %90", "there is no value number 90"),
+    ("check_references", "if 0 %10", "if 0 %90", "there is no value number 90"),
+    ("check_references", "merge %7", "merge %70", "there is no value number 70"),
+    ("check_defined_before_use", "%13 = joined 0", "%13 = joined 1", "this is not after a branch that has such a slot"),
+    ("check_defined_before_use", "slot 0 : f32(i, r)", "slot 1 : f32(i, r)", "not after a branch that has such a slot"),
+    ("check_defined_before_use", "choice %11 %12", "choice %12 %12", "%12 is not defined here"),
+    ("check_defined_before_use", "abs %9 : f32(i, r)", "abs %11 : f32(i, r)", "%11 is not defined here"),
+    ("check_defined_before_use", "%13 = joined 0 slot 0", "%13 = neg %12", "%12 is not defined here"),
+    ("check_defined_before_use", "add %5 %6", "add %4 %6", "%4 is not defined here"),
+    ("check_defined_before_use", "merge %7", "merge %4", "%4 is not defined here"),
+    ("check_defined_before_use", "%5 = side 0 of j.0", "%5 = side 0 of j.1", "not inside the merge rule of a loop"),
+    ("check_defined_before_use", "%5 = side 0 of j.0", "%5 = carried j.0", "not inside a loop that has such a slot"),
+    ("check_defined_before_use", "%5 = side 0", "%5 = side 2", "side 2 of a merge; the sides are 0 and 1"),
+    ("check_defined_before_use", "%8 = final j.0", "%8 = side 0 of j.0", "not inside the merge rule of a loop"),
+    ("check_defined_before_use", "%18 = final w.0", "%18 = neg %15", "%15 is not defined here"),
+    ("check_defined_before_use", "while w %16 carry", "while w %17 carry", "%17 is not defined here"),
+    ("check_axes_in_scope", "%5 = side 0 of j.0", "%5 = load x[i, j]", "axis number 3 is used outside its loop"),
+    ("check_contractions", "reduce sum %2", "reduce max %2", "a contraction by max; it is a sum"),
+    ("check_contractions", "%2 = mul", "%2 = add", "%2 is not the product of %0 and %1"),
+    ("check_contractions", "contracting %0 %1", "contracting %0 %0", "%2 is not the product of %0 and %0"),
+    ("check_contractions", "in f32 : f32", "in f64 : f32", "the sum runs in f64, its result is of type f32"),
+    ("check_contractions", "k (k) in", "k (i) in", "the axes k are not those that are reduced"),
+    (
+        "check_contractions",
+        "%1 = load x[k, t] : f32(t, k)",
+        "%1 = load x[0, t] : f32(t)",
+        "a factor lacks an axis of k",
+    ),
+    (
+        "check_contractions",
+        "batch () m (i)",
+        "batch (i) m ()",
+        "the axes batch are not [], as those of the factors say",
+    ),
+    ("check_contractions", "in f32 : f32(i, t)", "in f32 : f32(i)", "the result lacks an axis of n"),
+    (
+        "check_loop_carries",
+        "while w %16 carry %14 -> %17",
+        "while w %16 carry %14 -> %16",
+        "has another type than slot",
+    ),
+    ("check_loop_carries", "%6 = side 1 of j.0 : f32(i, t)", "%6 = side 1 of j.0 : f32(i)", "type or axes differ"),
+    ("check_branches", "choice %11 %12", "choice %11 %10", "%10 has another type than choice 0"),
+    ("check_branches", "choice %11 %12 : f32(i, r)", "choice %11 %12 : f32(i)", "%11 varies along axes that choice 0"),
+    ("check_branches", "slot 0 : f32(i, r)", "slot 0 : f32(i, t, r)", "differ from those of the choice it reads"),
+    ("check_conditions", "if 0 %10", "if 0 %9", "the condition %9 is not of type bool_"),
+    (
+        "check_conditions",
+        "%10 = lt %9 %9 : bool_(i, r)",
+        "%10 = lt %8 %8 : bool_(i, t)",
+        "an axis of kind program_tile",
+    ),
+    ("check_conditions", "gt %15 %14 : bool_(i)", "gt %0 %0 : bool_(i, k)", "an axis of kind full"),
+    ("check_merge_rules", "merge %7", "merge", "0 merged values for 1 carries"),
+    ("check_merge_rules", "%7 = add %5 %6 : f32(i, t)", "%7 = lt %5 %6 : bool_(i, t)", "has another type than slot 0"),
+    (
+        "check_merge_rules",
+        "%7 = add %5 %6 : f32(i, t)",
+        "%7 = add %5 %6 : f32(i, t, k)",
+        "varies along axes that slot 0",
+    ),
+    ("check_merge_rules", "  %7 = add", "  store y[i] %5\n  %7 = add", "a merge rule stores"),
+]
+
+
+def test_the_control_program_is_well_formed() -> None:
+    verify(parse(CONTROL_HEAD + CONTROL))
+
+
+@pytest.mark.parametrize(("check", "old", "new", "message"), BROKEN_CONTROL)
+def test_broken_control_is_refused_by_name(check: str, old: str, new: str, message: str) -> None:
+    text = CONTROL_HEAD + CONTROL
+    assert text.count(old) == 1
+    with pytest.raises(InvalidProgram) as caught:
+        verify(parse(text.replace(old, new)))
+    assert (caught.value.check, message in caught.value.message) == (check, True), str(caught.value)
+
+
+def test_branches_are_numbered_in_program_order() -> None:
+    text = (CONTROL_HEAD + CONTROL).replace("if 0 %10", "if 2 %10").replace("joined 0", "joined 2")
+    with pytest.raises(InvalidProgram, match="check_branches: branch 2 is number 0 in program order"):
+        verify(parse(text))
+
+
+def test_what_a_condition_decides_varies_with_it() -> None:
+    text = CONTROL_HEAD + CONTROL
+    for old, new in (
+        ("%11 = neg %9 : f32(i, r)\n", "%11 = const 1.0 : f32()\n"),
+        ("%12 = abs %9 : f32(i, r)\n", "%12 = const 2.0 : f32()\n"),
+        ("choice %11 %12 : f32(i, r)", "choice %11 %12 : f32()"),
+        ("%13 = joined 0 slot 0 : f32(i, r)", "%13 = joined 0 slot 0 : f32()"),
+    ):
+        text = text.replace(old, new)
+    with pytest.raises(InvalidProgram, match="check_conditions: the condition %10 varies along axes that slot 0 lacks"):
+        verify(parse(text))
+
+
 def test_reductions_and_indices_of_the_wrong_type() -> None:
     for old, new, message in (
         ("%0 = load x[i, k] : f32(i, k)", "%0 = index i + k : i32(i, k)", "type i32 where i64 is due"),
@@ -204,7 +353,8 @@ def test_two_loops_over_one_axis() -> None:
 
 
 def test_every_check_is_broken_by_some_test() -> None:
-    assert {check.__name__ for check in CHECKS} - {check for check, *_ in BROKEN} == {"check_affine_form"}
+    broken = {check for check, *_ in (*BROKEN, *BROKEN_CONTROL)}
+    assert {check.__name__ for check in CHECKS} - broken == {"check_affine_form"}
 
 
 def test_the_offending_line_is_marked() -> None:

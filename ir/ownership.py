@@ -11,30 +11,39 @@ from autotune.ir.program import (
     Elementwise,
     Final,
     For,
+    If,
     IndexValue,
+    Joined,
     Let,
     Load,
+    MergeSide,
     Program,
     Reduce,
+    Region,
     Reindex,
     ScalarArgument,
+    Statement,
     Store,
+    While,
     operands,
+    regions,
     statements,
 )
 from autotune.ir.types import EXPENSIVE
 
 
 def phase_values(program: Program) -> frozenset[int]:
-    """Loads, reductions, and elementwise values that are expensive or that more than one phase uses.
+    """Loads, reductions, and elementwise values that are expensive, that more than one phase uses, or that many points
+    read: factors of a contraction, and values from before a loop that are used in it.
 
     Found from the last use back to the first: a value's users are phases, cheap values between them left out.
     """
     lets = program.lets()
     users = _ends(program, lets)
+    reread = _factors(lets) | _entering_loops(program.body, lets)
     own = set()
     for number in sorted(lets, reverse=True):
-        if _is_phase(lets, number, len(users[number])):
+        if _is_phase(lets, number, len(users[number]) + (number in reread)):
             own.add(number)
             users[number] = {("value", number, 0)}
         for operand in operands(lets[number].value):
@@ -80,8 +89,48 @@ def _is_phase(lets: Mapping[int, Let], number: int, users: int) -> bool:
             return expensive or (users > 1 and not is_invariant(lets, number))
         case Reindex():
             return users > 1 and not is_invariant(lets, number)
-        case Const() | ScalarArgument() | IndexValue() | Carried() | Final():
+        case Const() | ScalarArgument() | IndexValue() | Carried() | Final() | Joined() | MergeSide():
             return False
+
+
+def _factors(lets: Mapping[int, Let]) -> frozenset[int]:
+    """Computed factors of contractions, each read by many outputs."""
+    found = (let.value.contraction for let in lets.values() if isinstance(let.value, Reduce))
+    return frozenset(f for c in found if c is not None for f in (c.lhs, c.rhs))
+
+
+def _entering_loops(region: Region, lets: Mapping[int, Let]) -> frozenset[int]:
+    """Values that a loop reads again in every trip, although they were made before it."""
+    found: set[int] = set()
+
+    def visit(inner: Region, outside: frozenset[int]) -> None:
+        here = set(outside)
+        for statement in inner:
+            if isinstance(statement, Let):
+                here.add(statement.id)
+            for nested in regions(statement):
+                if isinstance(statement, For | While):
+                    used = {o for s in statements(nested) for o in _direct(s)}
+                    found.update(used & here)
+                visit(nested, frozenset(here))
+
+    visit(region, frozenset())
+    return frozenset(found)
+
+
+def _direct(statement: Statement) -> tuple[int, ...]:
+    """Value numbers that a statement itself reads each time it runs."""
+    match statement:
+        case Let(value=value):
+            return operands(value)
+        case Store(value=value, mask=mask):
+            return (value,) if mask is None else (value, mask)
+        case For(carries=carries):
+            return tuple(c.updated for c in carries)
+        case While(carries=carries, condition=condition):
+            return (condition, *(c.updated for c in carries))
+        case If(condition=condition, choices=choices):
+            return (condition, *(v for c in choices for v in (c.then, c.otherwise)))
 
 
 def _ends(program: Program, lets: Mapping[int, Let]) -> dict[int, set[tuple[str, int, int]]]:
@@ -92,8 +141,17 @@ def _ends(program: Program, lets: Mapping[int, Let]) -> dict[int, set[tuple[str,
             case Store(value=value, mask=mask):
                 for v in (value,) if mask is None else (value, mask):
                     users[v].add(("store", position, 0))
-            case For(axis=axis, carries=carries):
+            case For(axis=axis, carries=carries) | While(axis=axis, carries=carries):
                 for slot, carry in enumerate(carries):
                     users[carry.initial].add(("carry", axis, slot))
                     users[carry.updated].add(("carry", axis, slot))
+                if isinstance(statement, While):
+                    users[statement.condition].add(("condition", axis, 0))
+            case If(branch=branch, condition=condition, choices=choices):
+                users[condition].add(("branch", branch, 0))
+                for slot, choice in enumerate(choices):
+                    users[choice.then].add(("joined", branch, slot))
+                    users[choice.otherwise].add(("joined", branch, slot))
+            case Let():
+                pass
     return users

@@ -18,6 +18,7 @@ from autotune.ir.program import (
     AxisKind,
     Carried,
     Carry,
+    Contraction,
     Elementwise,
     Final,
     For,
@@ -52,7 +53,7 @@ class Phase:
     Exactly one of `value` (the value it makes), `carry` (loop axis, slot) and `store` (position among the program's
     stores) is set. `op` is the operation of an elementwise value or reduction. `axes` are those of the result,
     `contribution` those that a reduction consumes; `region` names the loops around it, outermost first (a carried
-    value lies inside its own loop).
+    value lies inside its own loop). A reduction that is a contraction keeps the descriptor.
     """
 
     number: int
@@ -67,6 +68,7 @@ class Phase:
     store: int | None = None
     access: Access | None = None
     math: MathPolicy | None = None
+    contraction: Contraction | None = None
 
     @property
     def reads(self) -> tuple[int, ...]:
@@ -255,6 +257,7 @@ class _Split:
                     if isinstance(value, Load)
                     else None,
                     math=value.math if isinstance(value, Elementwise | Reduce) else None,
+                    contraction=value.contraction if isinstance(value, Reduce) else None,
                 )
             case Store(tensor=tensor, index=index):
                 return Phase(

@@ -3,14 +3,11 @@ Must not know loops or nests."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from autotune.ir.program import Elementwise, Let, Number, Reduce
+from autotune.ir.program import Elementwise, Number, Reduce
 from autotune.ir.types import DType, MathPolicy, Op, ReduceOp
 from autotune.realizations.builder import Builder, Compare, Pointer, Vector
 from autotune.realizations.evaluate import Evaluator
 from autotune.realizations.points import Point
-from autotune.realizations.ranges import Ranges
 
 _NO_INDEX = 2**31 - 1
 
@@ -36,19 +33,11 @@ def _highest(dtype: DType) -> Number:
     return True if dtype is DType.BOOL else 2 ** (8 * dtype.size_bytes - 1) - 1
 
 
-def state_type(lets: Mapping[int, Let], number: int, ranges: Ranges) -> DType:
-    """The type a reduction runs in: the body's where it only picks one of the contributions, else the result's."""
-    reduce = lets[number].value
-    assert isinstance(reduce, Reduce)
-    if reduce.op in (ReduceOp.ARGMAX, ReduceOp.MAX, ReduceOp.MIN):
-        return ranges.physical(lets[reduce.body])
-    return lets[number].dtype
-
-
 class Accumulator:
     """Running state of a reduction: `chains` slots of `lanes` lanes, and a scalar one where the tail is scalar.
 
-    `horizontal` says that the lanes are contributions to one result rather than results of their own.
+    `horizontal` says that the lanes are contributions to one result rather than results of their own. One chain begins
+    with `start` in place of the identity.
     """
 
     def __init__(
@@ -60,24 +49,25 @@ class Accumulator:
         chains: int,
         horizontal: bool,
         scalar_tail: bool,
+        start: Vector | None = None,
     ) -> None:
         self.builder = builder
         self.reduce = reduce
         self.dtype = dtype
         self.lanes = lanes
         self.horizontal = horizontal
-        self.states = [self._start(lanes) for _ in range(chains)]
+        self.states = [self._start(lanes, start if chain == 0 else None) for chain in range(chains)]
         self.tail = self._start(1) if scalar_tail and lanes > 1 else None
 
-    def _start(self, lanes: int) -> tuple[Pointer, ...]:
+    def _start(self, lanes: int, first: Vector | None = None) -> tuple[Pointer, ...]:
         b = self.builder
-        starts: list[tuple[DType, Number]] = [(self.dtype, identity(self.reduce.op, self.dtype))]
+        starts = [b.constant(self.dtype, identity(self.reduce.op, self.dtype), lanes) if first is None else first]
         if self.reduce.op is ReduceOp.ARGMAX:
-            starts.append((DType.I32, _NO_INDEX))
+            starts.append(b.constant(DType.I32, _NO_INDEX, lanes))
         slots = []
-        for dtype, start in starts:
-            slot = b.slot(dtype, lanes, max(64, lanes * dtype.size_bytes))
-            b.store(slot, b.index(0), b.constant(dtype, start, lanes))
+        for start in starts:
+            slot = b.slot(start.dtype, lanes, max(64, lanes * start.dtype.size_bytes))
+            b.store(slot, b.index(0), start)
             slots.append(slot)
         return tuple(slots)
 
@@ -162,6 +152,14 @@ class Accumulator:
         earlier = b.bit_and(equal, b.compare(Compare.LT, new[1], old[1]))
         take = b.bit_or(larger, earlier)
         return tuple(b.select(take, n, o) for n, o in zip(new, old, strict=True))
+
+    def partial(self) -> Vector:
+        """The chains of a sum combined, lanes apart."""
+        partial = [self._read(state, self.lanes) for state in self.states]
+        while len(partial) > 1:
+            pairs = [partial[k : k + 2] for k in range(0, len(partial), 2)]
+            partial = [self._merge(pair[0], pair[1]) if len(pair) == 2 else pair[0] for pair in pairs]
+        return partial[0][0]
 
     # ---- the result ---------------------------------------------------------------------------------------------
     def finish(self, evaluator: Evaluator, reduce: Reduce, point: Point) -> Vector:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from autotune.ir.buffer import Tail, Transfer
+from autotune.ir.buffer import Planner, Tail, Transfer
 from autotune.ir.serial import Json, from_json, to_json
 
 
@@ -44,9 +44,14 @@ class Direct:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buffered:
-    """Computed once into private memory whose axes are laid out as named, the last one contiguous."""
+    """Computed once into private memory whose axes are laid out as named, the last one contiguous.
+
+    With a `panel` the last axis is cut into panels of that many coordinates, each holding every other axis: `[panel
+    number][other axes][coordinate in the panel]`.
+    """
 
     layout: tuple[int, ...]
+    panel: int = 0
 
 
 Storage: TypeAlias = Inline | Direct | Buffered
@@ -64,12 +69,29 @@ class Block:
 class Compute:
     """Register blocks of a phase, its number of partial chains, and the polynomial of each function it evaluates.
 
-    `variants` names one variant of `realizations/vector_math` for each math operation used, by operation name.
+    `variants` names one variant of `realizations/vector_math` for each math operation used, by operation name. `order`
+    names axes of the nest that stand before all others, outermost first.
     """
 
     blocks: tuple[Block, ...] = ()
     chains: int = 1
     variants: tuple[tuple[str, str], ...] = ()
+    order: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contribution:
+    """How a reduction that is computed inside a nest walks the axes it reduces.
+
+    `lanes` coordinates along `axis` run across lanes of its own (None: it has none, the nest's lanes are its outputs);
+    `group` outputs are then computed at a time and brought together by transposition.
+    """
+
+    axis: int | None = None
+    lanes: int = 1
+    blocks: tuple[Block, ...] = ()
+    chains: int = 1
+    group: int = 1
 
 
 class Clones(Enum):
@@ -99,7 +121,11 @@ class Schedule:
 class Candidate:
     """One joint realization. Maps are tuples sorted by key; keys are phase numbers, `tail` is keyed by nest number.
 
-    Phases that compute no sink of their own (inline values, direct loads) have a storage but no mapping or nest.
+    The phases are those of the program under the candidate's own tiles (`autotune.realizations.tiled`). Phases that
+    compute no sink of their own (inline values, direct loads) have a storage but no mapping or nest. A reduction is a
+    sink with loops of its own unless `contribution` says how it is computed inside a nest: at its use (inline) or where
+    it is stored (buffered). `predicates` names the loops that are split where a comparison of
+    indices is known to hold.
     """
 
     tiles: tuple[Tile, ...]
@@ -110,6 +136,9 @@ class Candidate:
     compute: tuple[tuple[int, Compute], ...]
     tail: tuple[tuple[int, Tail], ...]
     packet: Clones
+    contribution: tuple[tuple[int, Contribution], ...] = ()
+    predicates: tuple[int, ...] = ()
+    planner: Planner = Planner.LINEAR
     split: Split = Split()
     schedule: Schedule = Schedule()
 

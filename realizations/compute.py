@@ -11,9 +11,9 @@ from typing import ClassVar
 from autotune.ir.buffer import NestLoop, ReduceInto, StoreTensor, Tail
 from autotune.ir.types import ReduceOp
 from autotune.realizations import vector_math
-from autotune.realizations.accumulate import state_type
 from autotune.realizations.context import NestContext
 from autotune.realizations.mapping import EXACT_IN_ANY_ORDER
+from autotune.realizations.ranges import state_type
 from autotune.realizations.verdict import Refusal
 
 FACTORS = (1, 2, 4, 8)

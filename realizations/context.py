@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from autotune.ir.affine import Affine, Coord, coord
-from autotune.ir.buffer import Body, Nest, NestLoop, ReduceInto, Sink, StoreBuffer, StoreTensor
+from autotune.ir.buffer import Body, InlineReduction, Nest, NestLoop, ReduceInto, Sink, StoreBuffer, StoreTensor
 from autotune.ir.dependence import coordinates
 from autotune.ir.program import (
     AxisKind,
@@ -26,10 +26,15 @@ from autotune.ir.program import (
     statements,
 )
 from autotune.ir.types import APPROXIMABLE, DType, Op
-from autotune.realizations.accumulate import state_type
-from autotune.realizations.ranges import Ranges
+from autotune.realizations.ranges import Ranges, state_type
 from autotune.realizations.target import Target
 from autotune.realizations.tensor_access import flatten
+
+
+def inner_lanes(spec: InlineReduction) -> NestLoop | None:
+    """The loop of an inline reduction that runs across lanes of its own."""
+    return next((loop for loop in spec.loops if loop.lanes > 1), None)
+
 
 Renaming = tuple[tuple[int, int], ...]
 """Pairs of an axis of a value and the axis of the nest along which it is read."""
@@ -47,7 +52,8 @@ class Place:
 class LoadAccess:
     """A load as a nest reads it: `flat` is its element number over the nest's axes, None for an indirect index.
 
-    `axes` are those of the nest along which it varies; `moved` says that it is read along other axes than its own.
+    `axes` are those of the nest along which it varies; `moved` says that it is read along other axes than its own;
+    `within` is the inline reduction that it contributes to.
     """
 
     let: Let
@@ -55,6 +61,7 @@ class LoadAccess:
     flat: Affine | None
     axes: frozenset[int]
     moved: bool
+    within: int | None
 
 
 class ProgramFacts:
@@ -113,6 +120,11 @@ class NestContext:
             if name in self.__dict__:
                 other.__dict__[name] = self.__dict__[name]
         return other
+
+    @cached_property
+    def inline(self) -> dict[int, InlineReduction]:
+        """Reductions computed in the nest where they are used, by value number."""
+        return {spec.value: spec for spec in self.nest.inline}
 
     # ---- sinks --------------------------------------------------------------------------------------------------
     @property
@@ -185,7 +197,7 @@ class NestContext:
     # ---- values -------------------------------------------------------------------------------------------------
     @cached_property
     def computed(self) -> tuple[Let, ...]:
-        """Values computed inside the nest rather than read from a buffer, without reductions it finishes."""
+        """Values computed in the nest rather than read from a buffer, without reductions that are sinks of it."""
         materialized = dict(self.body.materialized)
         seen: dict[int, Let] = {}
 
@@ -193,7 +205,7 @@ class NestContext:
             let = self.facts.lets[value]
             if value in seen or (value in materialized and value not in self.produced):
                 return
-            if isinstance(let.value, Reduce):
+            if isinstance(let.value, Reduce) and value not in self.inline:
                 return
             seen[value] = let
             for operand in operands(let.value):
@@ -236,35 +248,36 @@ class NestContext:
     def accesses(self) -> tuple[LoadAccess, ...]:
         """Every load computed in the nest, once for each way in which its axes are read."""
         computed = {let.id for let in self.computed}
-        found: dict[tuple[int, Renaming], LoadAccess] = {}
-        seen: set[tuple[int, Renaming]] = set()
+        found: dict[tuple[int, Renaming, int | None], LoadAccess] = {}
+        seen: set[tuple[int, Renaming, int | None]] = set()
 
-        def visit(value: int, renaming: Renaming) -> None:
-            if value not in computed or (value, renaming) in seen:
+        def visit(value: int, renaming: Renaming, within: int | None) -> None:
+            if value not in computed or (value, renaming, within) in seen:
                 return
-            seen.add((value, renaming))
+            seen.add((value, renaming, within))
             let = self.facts.lets[value]
             if isinstance(let.value, Load):
-                found[value, renaming] = self._access(let, let.value, renaming)
+                found[value, renaming, within] = self._access(let, let.value, renaming, within)
+            within = value if value in self.inline else within
             inner = renaming
             if isinstance(let.value, Reindex):
                 target = dict(renaming).get(let.value.target, let.value.target)
                 inner = tuple(sorted({**dict(renaming), let.value.source: target}.items()))
             for operand in operands(let.value):
-                visit(operand, inner)
+                visit(operand, inner, within)
 
         for sink in self.nest.sinks:
             for root in self.roots(sink):
-                visit(root, ())
+                visit(root, (), None)
         return tuple(found.values())
 
-    def _access(self, let: Let, load: Load, renaming: Renaming) -> LoadAccess:
+    def _access(self, let: Let, load: Load, renaming: Renaming, within: int | None) -> LoadAccess:
         flat: Affine | None = None
         used = tuple((source, target) for source, target in renaming if source in let.axes)
         if not any(isinstance(i, Indirect) for i in load.index):
             flat = self.flat_load(load).substitute({Coord(axis=source): coord(target) for source, target in used})
         axes = frozenset(dict(used).get(a, a) for a in let.axes)
-        return LoadAccess(let=let, load=load, flat=flat, axes=axes, moved=bool(used))
+        return LoadAccess(let=let, load=load, flat=flat, axes=axes, moved=bool(used), within=within)
 
     @cached_property
     def buffers_read(self) -> frozenset[int]:
@@ -279,7 +292,9 @@ class NestContext:
     def memory_types(self) -> frozenset[DType]:
         """Element types that the nest loads or stores along its vector axis."""
         vector = self.vector_loop
-        types = {a.let.dtype for a in self.accesses if vector is not None and vector.axis in a.axes}
+        types = {
+            a.let.dtype for a in self.accesses if (loop := self.lanes_at(a.within)) is not None and loop.axis in a.axes
+        }
         buffers = set(self.buffers_read)
         for sink in self.nest.sinks:
             if isinstance(sink, StoreTensor):
@@ -311,6 +326,14 @@ class NestContext:
     def vector_loop(self) -> NestLoop | None:
         return next((loop for loop in self.nest.loops if loop.lanes > 1), None)
 
+    def lanes_at(self, within: int | None) -> NestLoop | None:
+        """The loop whose coordinates run across the lanes: an inline reduction's own, else the nest's."""
+        if within is not None:
+            own = inner_lanes(self.inline[within])
+            if own is not None:
+                return own
+        return self.vector_loop
+
     def loop(self, axis: int) -> NestLoop | None:
         return next((loop for loop in self.nest.loops if loop.axis == axis), None)
 
@@ -337,9 +360,9 @@ class NestContext:
             return True
         return axis in self.blocks and extent.constant % self.blocks[axis] != 0
 
-    def lane_stride(self, flat: Affine) -> int | None:
+    def lane_stride(self, flat: Affine, within: int | None = None) -> int | None:
         """Elements between neighbouring lanes, 0 where all read the same, None where it is no constant."""
-        loop = self.vector_loop
+        loop = self.lanes_at(within)
         return 0 if loop is None else flat.coefficient(loop.axis)
 
     def flat_load(self, load: Load) -> Affine:

@@ -3,19 +3,23 @@ Must not know how choices were made, nor what is inside a nest; it may raise, ne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
+from math import gcd
 from typing import assert_never
 
-from autotune.ir.buffer import BlockLoop, Body, Buffer, BufferProgram, Nest, Role, Step, StorageClass
+from autotune.ir.affine import Affine, Start
+from autotune.ir.buffer import BlockLoop, Body, Buffer, BufferProgram, Nest, Part, Role, Step, StorageClass
 from autotune.ir.program import AxisKind, Scalar
 from autotune.realizations.builder import Builder, Compare, Pointer, Vector
 from autotune.realizations.evaluate import Evaluator
-from autotune.realizations.nest_writer import NestWriter, Surroundings
+from autotune.realizations.loops import Surroundings
+from autotune.realizations.nest_writer import NestWriter
 from autotune.realizations.points import AxisPoint, Span
 from autotune.realizations.ranges import Ranges
 
 SLOT_ALIGNMENT_BYTES = 64
+MAX_PARTIAL_COPIES = 1
 
 
 def emit(buffer_program: BufferProgram, builder: Builder) -> None:
@@ -167,7 +171,7 @@ class _BodyWriter:
         self.fixed.pop(loop.axis, None)
 
     def tile_loop(self, loop: BlockLoop) -> None:
-        """Whole blocks in a loop, then one copy of the body for a last partial block."""
+        """Whole blocks in a loop, then one copy of the body for each partial block that may be left."""
         b = self.builder
         extent = self.program.axes[loop.axis].extent
 
@@ -179,24 +183,72 @@ class _BodyWriter:
             trip(start, loop.block)
             return ()
 
-        if extent.is_constant:
-            main = extent.constant - extent.constant % loop.block if loop.block else 0
-            if main:
-                b.loop(b.index(0), b.index(main), loop.block, (), whole)
-            if extent.constant > main:
-                trip(b.index(main), extent.constant - main)
-        else:
-            total = b.index_max(self.evaluator.indices.uniform(extent, self.fixed), b.index(0))
-            last = b.index_mod(total, loop.block)
-            rest = b.index_add(total, b.index_scale(last, -1))
-            b.loop(b.index(0), rest, loop.block, (), whole, trips=self.expected(loop.axis) / loop.block)
-            b.branch(b.compare(Compare.GT, last, b.index(0)), lambda: trip(rest, last))
+        total = b.index_max(self.evaluator.indices.uniform(extent, self.fixed), b.index(0))
+        first, last = b.index(0), self.whole_blocks(total, loop.block)
+        expected = self.expected(loop.axis) / loop.block
+        if loop.part is not Part.ALL:
+            assert loop.bound is not None
+            bound = b.index_max(self.evaluator.indices.uniform(loop.bound, self.fixed), b.index(0))
+            split = self.whole_blocks(b.index_min(bound, total), loop.block)
+            share = self.head_share(loop)
+            first, last = (first, split) if loop.part is Part.HEAD else (split, last)
+            expected *= share if loop.part is Part.HEAD else 1.0 - share
+        before = set(self.evaluator.assumed)
+        self.evaluator.assumed.update(loop.assumed)
+        b.loop(first, last, loop.block, (), whole, trips=expected)
+        if loop.part is not Part.HEAD:
+            self.partial_block(loop, extent, last, total, trip)
+        self.evaluator.assumed = before
         self.spans.pop(loop.axis, None)
 
+    def whole_blocks(self, total: Vector, block: int) -> Vector:
+        """Coordinates in whole blocks."""
+        b = self.builder
+        return b.index_add(total, b.index_scale(b.index_mod(total, block), -1))
+
+    def partial_block(
+        self, loop: BlockLoop, extent: Affine, last: Vector, total: Vector, trip: Callable[[Vector, int | Vector], None]
+    ) -> None:
+        """What whole blocks leave: a copy for each of the few sizes it can have, else one for any size."""
+        b = self.builder
+        rest = b.index_add(total, b.index_scale(last, -1))
+        if rest.constant is not None:
+            if rest.constant:
+                trip(last, int(rest.constant))
+            return
+        sizes = self.partial_sizes(extent, loop.block)
+        if len(sizes) <= MAX_PARTIAL_COPIES:
+            for size in sizes:
+                b.branch(
+                    b.compare(Compare.EQ, rest, b.index(size)),
+                    lambda size=size: trip(last, size),  # type: ignore[misc]
+                    probability=1.0 / (len(sizes) + 1),
+                )
+        else:
+            b.branch(b.compare(Compare.GT, rest, b.index(0)), lambda: trip(last, rest))
+
+    def partial_sizes(self, extent: Affine, block: int) -> range:
+        """Sizes that a last partial block can have: multiples of what divides block and extent alike."""
+        common = gcd(block, extent.constant)
+        for a, coefficient in extent.terms:
+            known = self.blocks.get(a.axis, 1) if isinstance(a, Start) else 1
+            common = gcd(common, coefficient * known)
+        return range(common, block, common)
+
+    def head_share(self, loop: BlockLoop) -> float:
+        """The part of a loop's blocks that its HEAD takes, on average over the programs."""
+        assert loop.bound is not None
+        bound, extent = self.ranges.affine(loop.bound), self.ranges.affine(self.program.axes[loop.axis].extent)
+        if bound is None or extent is None:
+            return 0.5
+        most = max(sum(extent) / 2, 1.0)
+        return min(max((sum(bound) / 2 - loop.block / 2) / most, 0.0), 1.0)
+
     def expected(self, axis: int) -> float:
-        """Coordinates along a loop on average: half of the most where the number varies."""
+        """Coordinates along a loop on average: the middle of what is possible where the number varies."""
         extent = self.program.axes[axis].extent
-        return float(extent.constant) if extent.is_constant else self.ranges.most(axis) / 2
+        bounds = self.ranges.affine(extent)
+        return max(sum(bounds) / 2, 0.0) if bounds is not None else self.ranges.most(axis) / 2
 
     def active(self, axis: int) -> float:
         """Coordinates that a block of unknown extent has along an axis on average."""

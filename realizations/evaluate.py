@@ -3,11 +3,11 @@ Must not know loops or sinks: the emitter opens scopes and hands in points."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import assert_never
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias, assert_never
 
 from autotune.ir.affine import Affine, coord
-from autotune.ir.buffer import Body, Buffer, BufferProgram, Nest, Transfer
+from autotune.ir.buffer import Body, Buffer, BufferProgram, InlineReduction, Nest, Transfer
 from autotune.ir.program import (
     Carried,
     Const,
@@ -15,7 +15,9 @@ from autotune.ir.program import (
     Final,
     IndexValue,
     Indirect,
+    Joined,
     Load,
+    MergeSide,
     Reduce,
     Reindex,
     ScalarArgument,
@@ -23,15 +25,20 @@ from autotune.ir.program import (
     operands,
     statements,
 )
-from autotune.ir.types import APPROXIMABLE, COMPARISONS, DType, MathPolicy, Op
+from autotune.ir.types import APPROXIMABLE, COMPARISONS, DType, MathPolicy, Op, ReduceOp
 from autotune.realizations import vector_math
 from autotune.realizations.builder import Builder, Compare, Pointer, Vector
 from autotune.realizations.index_lanes import IndexWriter
 from autotune.realizations.memo import Memo
 from autotune.realizations.memory_access import MemoryWriter
-from autotune.realizations.points import Point, Span, lanes_at
-from autotune.realizations.ranges import Ranges
+from autotune.realizations.points import OpenLoop, Point, Span, combinations, lanes_at
+from autotune.realizations.ranges import Ranges, state_type
 from autotune.realizations.tensor_access import Access, prepare, strides_of
+
+InlineReductions: TypeAlias = Callable[
+    [InlineReduction, Reduce, DType, Sequence[Point], Callable[[Point], Vector] | None], list[Vector]
+]
+"""Writes an inline reduction at every point of a register block."""
 
 
 class Evaluator:
@@ -62,15 +69,22 @@ class Evaluator:
         self.produced: frozenset[int] = frozenset()
         self.transfers: dict[int, Transfer] = {}
         self.variants: dict[str, str] = {}
+        self.inline: dict[int, InlineReduction] = {}
+        self.opened: list[OpenLoop] = []
+        self.assumed: set[int] = set()
         self.memo = Memo()
         self.indices = IndexWriter(builder, ranges, self.memo, spans)
         self.memory = MemoryWriter(builder, self.memo, self.indices)
         self.spread = self.memory.spread
         self._accesses: dict[tuple[str, int], Access] = {}
 
-    def enter_nest(self, nest: Nest, produced: frozenset[int]) -> None:
+    def enter_nest(self, nest: Nest, produced: frozenset[int], reductions: InlineReductions, fixed: Point) -> None:
         """Start a nest: values it produces are computed in it, all other materialized ones are read."""
         self.produced = produced
+        self.inline = {spec.value: spec for spec in nest.inline}
+        self.reductions = reductions
+        self.fixed = fixed
+        self.opened = []
         self.transfers = dict(nest.transfers)
         self.variants = dict(nest.variants)
 
@@ -112,6 +126,10 @@ class Evaluator:
     def _compute(self, number: int, point: Point) -> Vector:
         if self.reads_buffer(number):
             return self.load_buffer(self.materialized[number], point)
+        if number in self.assumed:
+            return self.builder.constant(DType.BOOL, True)
+        if number in self.inline:
+            return self._reduced(number, number, None, point)
         let = self.lets[number]
         physical = self.ranges.physical(let)
         match let.value:
@@ -123,16 +141,45 @@ class Evaluator:
                 return self.convert(self.indices.lanes(expression, point, self._exact(physical)), physical)
             case Load():
                 return self.convert(self._load(number, let.value, point), physical)
+            case Elementwise(op=Op.ADD, args=args) if (split := self._starting(number, args)) is not None:
+                return self._reduced(number, *split, point)
             case Elementwise(op=op, args=args, math=math):
                 return self._elementwise(op, args, math, physical, point)
             case Reindex(value=inner, source=source, target=target):
                 moved = dict(point)
                 moved[source] = point[target]
                 return self.convert(self.value(inner, moved), physical)
-            case Reduce() | Carried() | Final():
+            case Reduce() | Carried() | Final() | Joined() | MergeSide():
                 raise AssertionError(f"value {number} is never computed in place; its buffer is missing")
             case _:
                 assert_never(let.value)
+
+    # ---- inline reductions ----------------------------------------------------------------------------------------
+    def _starting(self, number: int, args: tuple[int, ...]) -> tuple[int, int] | None:
+        """A sum of an inline reduction and something its accumulators may start with: (reduction, start)."""
+        for reduction, start in (args, args[::-1]):
+            reduce = self.lets[reduction].value
+            if reduction not in self.inline or self.reads_buffer(reduction) or not isinstance(reduce, Reduce):
+                continue
+            if reduce.op is ReduceOp.SUM and reduce.math.reassociate and self.lets[number].dtype.is_float:
+                return reduction, start
+        return None
+
+    def _reduced(self, number: int, reduction: int, start: int | None, point: Point) -> Vector:
+        """An inline reduction, computed at every point of the register block at once."""
+        reduce = self.lets[reduction].value
+        assert isinstance(reduce, Reduce)
+        axes = self.axes(number)
+        block = [loop for loop in self.opened if loop.axis in axes]
+        points = list(combinations(block, {**point, **self.fixed}))
+        dtype = state_type(self.lets, reduction, self.ranges)
+        begin = None if start is None else (lambda at: self.value(start, at))
+        results = self.reductions(self.inline[reduction], reduce, dtype, points, begin)
+        for at, result in zip(points, results, strict=True):
+            self.memo.keep((number, *(at[a].key for a in axes if a in at)), result)
+        found = self.memo.find((number, *(point[a].key for a in axes if a in point)))
+        assert isinstance(found, Vector), "an inline reduction is evaluated at a point of its nest's register block"
+        return found
 
     def _exact(self, physical: DType) -> DType:
         """The integer type in which an index value of some element type is computed."""
@@ -150,6 +197,8 @@ class Evaluator:
             return self.convert(values[0], physical)
         if op is Op.WHERE:
             mask, then, otherwise = values
+            if mask.constant is True:
+                return self.convert(then, physical)
             return self.builder.select(mask, self.convert(then, physical), self.convert(otherwise, physical))
         common = self._common_type(args, values, physical)
         values = [self.convert(v, common) for v in values]

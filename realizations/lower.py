@@ -10,10 +10,11 @@ from autotune.ir.buffer import (
     BlockLoop,
     Body,
     Buffer,
-    BufferAxis,
     BufferProgram,
+    InlineReduction,
     Nest,
     NestLoop,
+    Part,
     ReduceInto,
     Role,
     Sink,
@@ -24,7 +25,7 @@ from autotune.ir.buffer import (
     Tail,
     Transfer,
 )
-from autotune.ir.phases import Phase, PhaseGraph
+from autotune.ir.phases import Phase, PhaseGraph, PhaseKind
 from autotune.ir.planners import linear
 from autotune.ir.program import (
     AxisKind,
@@ -40,19 +41,24 @@ from autotune.ir.program import (
     statements,
 )
 from autotune.ir.types import APPROXIMABLE
-from autotune.realizations.candidate import Buffered, Candidate, Clones, Compute, Mapping
+from autotune.realizations.candidate import Buffered, Candidate, Clones, Compute, Contribution, Mapping
+from autotune.realizations.layout import laid_out
+from autotune.realizations.predicates import known_prefix
 from autotune.realizations.ranges import Ranges
 from autotune.realizations.regions import Block, Item, Loop, sink_regions
+from autotune.realizations.tiled import tiled
 
 MAX_REGISTER_BUFFER_BYTES = 1024
 
 
-def lower(program: Program, graph: PhaseGraph, candidate: Candidate) -> BufferProgram:
+def lower(program: Program, candidate: Candidate) -> BufferProgram:
     """Make every choice of a candidate explicit.
 
     Before: a bound program and a candidate that `judge` found legal.
-    After: nests in program order, buffers placed by the linear planner, bodies as `packet` says.
+    After: nests in program order, buffers placed as `planner` says, bodies as `packet` says.
     """
+    view = tiled(program, candidate.tiles)
+    program, graph = view.program, view.graph
     blocks = parallel_blocks(program, candidate)
     divisible = all(program.axes[axis].extent.constant % block == 0 for axis, block in blocks)
     cloned = (Role.WHOLE, Role.REST) if candidate.packet is Clones.FULL else (Role.ANY,)
@@ -95,12 +101,14 @@ class _BodyLowering:
         self.storage = dict(candidate.storage)
         self.mapping = dict(candidate.mapping)
         self.compute = dict(candidate.compute)
+        self.contribution = dict(candidate.contribution)
         self.nest_of = dict(candidate.nests)
         self.tails = dict(candidate.tail)
         self.transfer = dict(candidate.transfer)
         self.tile_blocks = {tile.axis: tile.block for tile in candidate.tiles}
         self.buffers: list[Buffer] = []
         self.materialized: dict[int, int] = {}
+        self.aside: dict[int, int] = {}
 
     def lower(self) -> Body:
         steps = self.items(sink_regions(self.program, self.graph, self.candidate), ())
@@ -122,17 +130,25 @@ class _BodyLowering:
         whole = self.ranges.most(axis)
         return min(whole, self.tile_blocks[axis]) if kind is AxisKind.TILE else whole
 
-    def buffer(self, value: int, axes: Iterable[int], loops: tuple[int, ...]) -> int:
+    def buffer(self, value: int, axes: Iterable[int], loops: tuple[int, ...], panel: int = 0) -> int:
         """A new buffer from which a value is read from now on."""
-        self.materialized[value] = number = self.unnamed_buffer(value, axes, loops)
+        self.materialized[value] = number = self.unnamed_buffer(value, axes, loops, panel)
         return number
 
-    def unnamed_buffer(self, value: int, axes: Iterable[int], loops: tuple[int, ...]) -> int:
+    def unnamed_buffer(self, value: int, axes: Iterable[int], loops: tuple[int, ...], panel: int = 0) -> int:
         """A new buffer for a value, laid out over the given axes that are walked at this place."""
-        kept = tuple(BufferAxis(axis=a, extent=self.extent(a)) for a in axes if self.ranged(a, loops))
+        kept = [(a, self.extent(a)) for a in axes if self.ranged(a, loops)]
+        dtype = self.lets[value].dtype
         number = len(self.buffers)
-        self.buffers.append(Buffer(id=number, dtype=self.lets[value].dtype, axes=kept, storage=StorageClass.WORKSPACE))
+        self.buffers.append(
+            Buffer(id=number, dtype=dtype, axes=laid_out(kept, panel, dtype.size_bytes), storage=StorageClass.WORKSPACE)
+        )
         return number
+
+    def lanes_last(self, phase: Phase, axes: Sequence[int]) -> tuple[int, ...]:
+        """Axes of a result in program order, the one across the lanes of its nest contiguous."""
+        across = self.mapping[phase.number].axis
+        return (*(a for a in axes if a != across), *(a for a in axes if a == across))
 
     # ---- regions ------------------------------------------------------------------------------------------------
     def items(self, items: Sequence[Item], loops: tuple[int, ...]) -> tuple[Step, ...]:
@@ -160,12 +176,13 @@ class _BodyLowering:
             return StoreTensor(store=phase.store)
         assert phase.value is not None
         let = self.lets[phase.value]
-        if isinstance(let.value, Reduce):
+        if isinstance(let.value, Reduce) and phase.number not in self.contribution:
             chains = self.compute[phase.number].chains
-            return ReduceInto(buffer=self.buffer(let.id, let.axes, loops), value=let.id, chains=chains)
+            axes = self.lanes_last(phase, let.axes)
+            return ReduceInto(buffer=self.buffer(let.id, axes, loops), value=let.id, chains=chains)
         storage = self.storage[phase.number]
         assert isinstance(storage, Buffered)
-        return StoreBuffer(buffer=self.buffer(let.id, storage.layout, loops), value=let.id)
+        return StoreBuffer(buffer=self.buffer(let.id, storage.layout, loops, storage.panel), value=let.id)
 
     def finish_nest(self, phases: tuple[Phase, ...], sinks: tuple[Sink, ...], loops: tuple[int, ...]) -> Nest:
         first = phases[0].number
@@ -175,10 +192,11 @@ class _BodyLowering:
         inside = self.read_closure(sinks)
         return Nest(
             number=self.nest_of[first],
-            loops=tuple(self.nest_loop(axis, mapping, compute) for axis in nest_order(domain, reduced)),
+            loops=tuple(self.nest_loop(axis, mapping, compute) for axis in nest_order(domain, reduced, compute.order)),
             sinks=sinks,
             tail=self.tails.get(self.nest_of[first], Tail.SCALAR),
             variants=self.variants(phases, inside),
+            inline=self.inline_reductions(inside),
             transfers=tuple(sorted((v, t) for v, t in self.load_transfers().items() if v in inside)),
             store_transfers=tuple(
                 (s.store, self.transfer[p.number])
@@ -190,6 +208,22 @@ class _BodyLowering:
     def nest_loop(self, axis: int, mapping: Mapping, compute: Compute) -> NestLoop:
         factor = dict((b.axis, b.factor) for b in compute.blocks).get(axis, 1)
         return NestLoop(axis=axis, factor=factor, lanes=mapping.lanes if mapping.axis == axis else 1)
+
+    def inline_reductions(self, inside: set[int]) -> tuple[InlineReduction, ...]:
+        """The reductions that a nest computes where it uses or stores them."""
+        phases = {p.value: p.number for p in self.graph.phases if p.kind is PhaseKind.REDUCTION}
+        found = (value for value in sorted(inside) if isinstance(self.lets[value].value, Reduce))
+        return tuple(self.inline_reduction(value, self.contribution[phases[value]]) for value in found)
+
+    def inline_reduction(self, value: int, chosen: Contribution) -> InlineReduction:
+        reduce = self.lets[value].value
+        assert isinstance(reduce, Reduce)
+        factors = {block.axis: block.factor for block in chosen.blocks}
+        loops = tuple(
+            NestLoop(axis=a, factor=factors.get(a, 1), lanes=chosen.lanes if a == chosen.axis else 1)
+            for a in reduce.axes
+        )
+        return InlineReduction(value=value, loops=loops, chains=chosen.chains, group=chosen.group)
 
     def domain(self, sinks: Sequence[Sink], loops: tuple[int, ...]) -> tuple[list[int], set[int]]:
         axes: set[int] = set()
@@ -262,25 +296,28 @@ class _BodyLowering:
     def loop(self, item: Loop, loops: tuple[int, ...]) -> list[Step]:
         """Initial state, the loop, and at the end of each trip the new state: staged where slots read each other."""
         statement = item.statement
-        state = self.carry_buffers(statement, loops)
+        state = self.carry_buffers(item, loops)
         steps: list[Step] = [
             self.copy_nest(carry.initial, state[slot], phase, loops)
             for slot, (carry, phase) in enumerate(zip(statement.carries, item.carries, strict=True))
         ]
         axis = self.program.axes[statement.axis]
         inner = (*loops, statement.axis)
-        body = list(self.items(item.body, inner))
-        body.extend(self.commit(statement, item.carries, state, inner))
+        body = (*self.items(item.body, inner), *self.commit(statement, item.carries, state, inner))
         block = 1 if axis.kind is AxisKind.RANGE else self.tile_blocks[statement.axis]
-        steps.append(BlockLoop(axis=statement.axis, block=block, body=tuple(body)))
-        return steps
+        whole = BlockLoop(axis=statement.axis, block=block, body=body)
+        if statement.axis not in self.candidate.predicates:
+            return [*steps, whole]
+        bound, assumed = known_prefix(self.program, statement)
+        head = replace(whole, part=Part.HEAD, bound=bound, assumed=assumed)
+        return [*steps, head, replace(whole, part=Part.REST, bound=bound)]
 
-    def carry_buffers(self, statement: For, loops: tuple[int, ...]) -> list[int]:
+    def carry_buffers(self, item: Loop, loops: tuple[int, ...]) -> list[int]:
+        statement = item.statement
         numbers = []
-        for slot, carry in enumerate(statement.carries):
-            kept = tuple(BufferAxis(axis=a, extent=self.extent(a)) for a in carry.axes if self.ranged(a, loops))
-            number = len(self.buffers)
-            self.buffers.append(Buffer(id=number, dtype=carry.dtype, axes=kept, storage=StorageClass.WORKSPACE))
+        for slot, (carry, phase) in enumerate(zip(statement.carries, item.carries, strict=True)):
+            number = self.unnamed_buffer(carry.initial, self.lanes_last(phase, carry.axes), loops)
+            self.buffers[number] = replace(self.buffers[number], dtype=carry.dtype)
             for let in self.lets.values():
                 if let.value in (Carried(axis=statement.axis, slot=slot), Final(axis=statement.axis, slot=slot)):
                     self.materialized[let.id] = number
@@ -290,56 +327,89 @@ class _BodyLowering:
     def commit(
         self, statement: For, phases: Sequence[Phase], state: Sequence[int], loops: tuple[int, ...]
     ) -> list[Step]:
-        """All new states set aside that a write of another state could spoil, then every state written."""
+        """Every new state written after all that read its old one; those in a circle are set aside first."""
         staged: list[Step] = []
         final: list[Step] = []
-        for slot, (carry, phase) in enumerate(zip(statement.carries, phases, strict=True)):
-            value = carry.updated
+        slots = range(len(state))
+        read = {slot: self.old_states(statement.carries[slot].updated, statement) for slot in slots}
+        pending = set(slots)
+        while pending:
+            free = [
+                s
+                for s in sorted(pending)
+                if not any((s, False) in read[t] or (s, True) in read[t] for t in pending - {s})
+            ]
+            slot = free[0] if free else min(pending)
+            carry, phase = statement.carries[slot], phases[slot]
             source: int | None = None
-            if self.is_state(value, statement) and self.materialized[value] != state[slot]:
-                source = self.unnamed_buffer(value, carry.axes, loops)
-                staged.append(self.copy_nest(value, source, phase, loops))
-            elif value not in self.materialized and self.spoiled(value, statement, slot):
-                staged.append(self.copy_nest(value, self.buffer(value, carry.axes, loops), phase, loops))
+            if not free:  # a circle: every state in it that reads another one is computed before any is written
+                for other in sorted(pending):
+                    if read[other]:
+                        value = statement.carries[other].updated
+                        if value not in self.materialized:
+                            buffer = self.buffer(
+                                value, self.lanes_last(phases[other], statement.carries[other].axes), loops
+                            )
+                            staged.append(self.copy_nest(value, buffer, phases[other], loops))
+                            read[other] = set()
+                        elif self.is_state(value, statement):
+                            self.aside[other] = self.unnamed_buffer(
+                                value, self.lanes_last(phases[other], statement.carries[other].axes), loops
+                            )
+                            staged.append(self.copy_nest(value, self.aside[other], phases[other], loops))
+                            read[other] = set()
+                continue
+            pending.discard(slot)
+            source = self.aside.pop(slot, None)
+            value = carry.updated
+            if (slot, True) in read[slot] and value not in self.materialized:
+                buffer = self.buffer(value, self.lanes_last(phase, carry.axes), loops)
+                final.append(self.copy_nest(value, buffer, phase, loops))
             final.append(self.copy_nest(value, state[slot], phase, loops, source))
         return [*staged, *final]
+
+    def old_states(self, value: int, statement: For) -> set[tuple[int, bool]]:
+        """Slots whose old state a new one reads through inline values, and whether at other places than its own."""
+        found: set[tuple[int, bool]] = set()
+        seen: set[tuple[int, bool]] = set()
+
+        def visit(number: int, moved: bool) -> None:
+            if (number, moved) in seen:
+                return
+            seen.add((number, moved))
+            inner = self.lets[number].value
+            if isinstance(inner, Carried):
+                if inner.axis == statement.axis:
+                    found.add((inner.slot, moved))
+                return
+            if number in self.materialized:
+                return
+            moved = moved or isinstance(inner, Reindex | Reduce)
+            for operand in operands(inner):
+                visit(operand, moved)
+
+        visit(value, False)
+        return found
 
     def is_state(self, value: int, statement: For) -> bool:
         inner = self.lets[value].value
         return isinstance(inner, Carried) and inner.axis == statement.axis
 
-    def spoiled(self, value: int, statement: For, slot: int) -> bool:
-        """Whether a new state reads another slot's old state, or its own at other places, through inline values."""
-        seen: set[tuple[int, bool]] = set()
-
-        def visit(number: int, moved: bool) -> bool:
-            if (number, moved) in seen:
-                return False
-            seen.add((number, moved))
-            inner = self.lets[number].value
-            if isinstance(inner, Carried):
-                return inner.axis == statement.axis and (moved or inner.slot != slot)
-            if number in self.materialized:
-                return False
-            moved = moved or isinstance(inner, Reindex)
-            return any(visit(operand, moved) for operand in operands(inner))
-
-        return visit(value, False)
-
     def copy_nest(
         self, value: int, buffer: int, phase: Phase, loops: tuple[int, ...], source: int | None = None
     ) -> Nest:
         """A nest that writes one value over the axes of a buffer."""
-        axes = [entry.axis for entry in self.buffers[buffer].axes]
+        axes = sorted(entry.axis for entry in self.buffers[buffer].axes)
         mapping, compute = self.mapping[phase.number], self.compute[phase.number]
         sink = StoreBuffer(buffer=buffer, value=value, source=source)
         inside = self.read_closure((sink,))
         return Nest(
             number=self.nest_of[phase.number],
-            loops=tuple(self.nest_loop(axis, mapping, compute) for axis in axes),
+            loops=tuple(self.nest_loop(axis, mapping, compute) for axis in nest_order(axes, set(), compute.order)),
             sinks=(sink,),
             tail=self.tails.get(self.nest_of[phase.number], Tail.SCALAR),
             variants=self.variants((phase,), inside),
+            inline=self.inline_reductions(inside),
             transfers=tuple(sorted((v, t) for v, t in self.load_transfers().items() if v in inside)),
         )
 
@@ -388,9 +458,13 @@ class _BodyLowering:
         return any(isinstance(value, Reindex) and value.source in sources for value in inner)
 
 
-def nest_order(domain: Sequence[int], reduced: set[int]) -> tuple[int, ...]:
-    """Loops of a nest, outermost first: axes that are not reduced, then the reduced ones, each in program order."""
-    return (*(a for a in domain if a not in reduced), *(a for a in domain if a in reduced))
+def nest_order(domain: Sequence[int], reduced: set[int], first: Sequence[int] = ()) -> tuple[int, ...]:
+    """Loops of a nest, outermost first: axes that are not reduced, then the reduced ones.
+
+    Each kind stands in program order, after those of it that `first` names.
+    """
+    ordered = (*(a for a in first if a in domain), *(a for a in domain if a not in first))
+    return (*(a for a in ordered if a not in reduced), *(a for a in ordered if a in reduced))
 
 
 def nests_with_loops(steps: Sequence[Step], around: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], Nest]]:

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from autotune.ir.affine import Affine, Coord
-from autotune.ir.buffer import Buffer
+from autotune.ir.buffer import Buffer, BufferAxis
 from autotune.ir.program import Number
 from autotune.ir.types import DType
 from autotune.realizations.builder import Builder, Compare, Pointer, Vector
 from autotune.realizations.index_lanes import IndexWriter
 from autotune.realizations.memo import Memo
-from autotune.realizations.points import Point, lanes_at
+from autotune.realizations.points import AxisPoint, Point, lanes_at
 from autotune.realizations.tensor_access import Access, contiguous_axis
 
 
@@ -149,15 +149,29 @@ class MemoryWriter:
     def buffer_index(self, buffer: Buffer, point: Point) -> LinearIndex:
         """Element number in a buffer, whose coordinates count from the start of the current block."""
         b = self.builder
-        base, constant, stride, pitch = b.index(0), 0, 0, 1
-        for entry in reversed(buffer.axes):
+        base, constant, stride = b.index(0), 0, 0
+        for entry in buffer.axes:
             at = point[entry.axis]
-            base = b.index_add(base, b.index_scale(at.iv, pitch))
-            constant += at.offset * pitch
             if at.lanes > 1:
-                stride += pitch
-            pitch *= entry.extent
+                stride += entry.stride
+            if entry.panel:
+                part, offset = self._in_panel(entry, at)
+                base, constant = b.index_add(base, part), constant + offset
+            else:
+                base = b.index_add(base, b.index_scale(at.iv, entry.stride))
+                constant += at.offset * entry.stride
         return LinearIndex(base, constant, stride)
+
+    def _in_panel(self, entry: BufferAxis, at: AxisPoint) -> tuple[Vector, int]:
+        """The place of a coordinate in panels: the moving part and the constant one."""
+        b = self.builder
+        panel, pitch = entry.panel, entry.panel_stride
+        if (at.multiple if at.iv.constant is None else int(at.iv.constant)) % panel == 0:
+            moving = b.index_scale(at.iv, pitch // panel)  # a panel's pitch is a multiple of its width
+            return moving, (at.offset // panel) * pitch + (at.offset % panel) * entry.stride
+        position = b.index_add(at.iv, b.index(at.offset))
+        inside = b.index_scale(b.index_mod(position, panel), entry.stride)
+        return b.index_add(b.index_scale(b.index_floordiv(position, panel), pitch), inside), 0
 
     # ---- register transposition -----------------------------------------------------------------------------------
     def transposed_load(self, number: int, base: Pointer, access: Access, point: Point, fill: Number) -> Vector:
@@ -237,3 +251,14 @@ def transpose(b: Builder, rows: list[Vector]) -> tuple[Vector, ...]:
         rows = paired
         span *= 2
     return tuple(rows)
+
+
+def pairing(lanes: int, level: int) -> tuple[list[int], list[int]]:
+    """Lanes of two vectors to add for one level of a transposing sum, by number in the first followed by the second.
+
+    A lane whose bit `level` is clear adds two lanes of the first vector, one whose bit is set two of the second.
+    """
+    bit = 1 << level
+    low = [lane if lane & bit == 0 else lanes + (lane ^ bit) for lane in range(lanes)]
+    high = [lane | bit if lane & bit == 0 else lanes + lane for lane in range(lanes)]
+    return low, high

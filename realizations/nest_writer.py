@@ -3,10 +3,7 @@ Must not know packets or how nests follow each other; it may raise, never declin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import count, product
-from math import ceil
+from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 from autotune.ir.buffer import (
@@ -23,32 +20,14 @@ from autotune.ir.program import Reduce
 from autotune.realizations import accumulate
 from autotune.realizations.builder import Builder, Vector
 from autotune.realizations.evaluate import Evaluator
-from autotune.realizations.points import AxisPoint, Point, Span, lanes_at
+from autotune.realizations.inline_reduction import InlineReducer
+from autotune.realizations.loops import LoopWriter, Surroundings
+from autotune.realizations.points import AxisPoint, OpenLoop, Point, combinations, lanes_at
+from autotune.realizations.ranges import state_type
 from autotune.realizations.tensor_access import contiguous_axis
 
 Held = dict[int, list[tuple[dict[int, AxisPoint], Vector]]]
 """Columns of transposed stores, by sink, until the whole register block is there."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class OpenLoop:
-    """A nest loop whose trip is being written: one point an unrolled step."""
-
-    axis: int
-    points: tuple[AxisPoint, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Surroundings:
-    """What stands around a nest: blocks of the axes, axes fixed at one coordinate, and expected extents.
-
-    `active` gives the coordinates that a block of unknown extent has on average.
-    """
-
-    spans: Mapping[int, Span]
-    fixed: Mapping[int, AxisPoint]
-    active: Callable[[int], float]
-    uids: count[int]
 
 
 class NestWriter:
@@ -57,6 +36,7 @@ class NestWriter:
     def __init__(self, evaluator: Evaluator, surroundings: Surroundings, nest: Nest) -> None:
         self.evaluator = evaluator
         self.surroundings = surroundings
+        self.loops = LoopWriter(evaluator.builder, evaluator.memo, surroundings)
         self.builder: Builder = evaluator.builder
         self.nest = nest
         self.domain = frozenset(loop.axis for loop in nest.loops)
@@ -74,7 +54,8 @@ class NestWriter:
         return value
 
     def write(self) -> None:
-        self.evaluator.enter_nest(self.nest, self.produced)
+        reducer = InlineReducer(self.evaluator, self.loops, self.nest.tail)
+        self.evaluator.enter_nest(self.nest, self.produced, reducer.results, self.surroundings.fixed)
         self.level(0, [])
 
     # ---- loops --------------------------------------------------------------------------------------------------
@@ -105,94 +86,13 @@ class NestWriter:
             self.points(opened)
             return
         loop = self.nest.loops[depth]
-        span = self.surroundings.spans[loop.axis]
-        if isinstance(span.extent, int):
-            self.static_loop(depth, opened, loop, span, span.extent)
-        else:
-            self.dynamic_loop(depth, opened, loop, span, span.extent)
 
-    def trip(
-        self,
-        depth: int,
-        opened: list[OpenLoop],
-        loop: NestLoop,
-        span: Span,
-        iv: Vector,
-        steps: Sequence[tuple[int, int, Vector | None]],
-    ) -> None:
-        """One trip: `steps` are (offset, lanes, valid mask) of the unrolled points."""
-        uid = next(self.surroundings.uids)
-        points = tuple(
-            AxisPoint(
-                start=span.start, iv=iv, offset=offset, lanes=lanes, valid=valid, key=(uid, offset), steps=len(steps)
-            )
-            for offset, lanes, valid in steps
-        )
-        self.evaluator.memo.push()
-        self.level(depth + 1, [*opened, OpenLoop(loop.axis, points)])
-        self.evaluator.memo.pop()
+        def trip(entered: OpenLoop) -> None:
+            self.evaluator.opened = within = [*opened, entered]
+            self.level(depth + 1, within)
+            self.evaluator.opened = opened
 
-    def counted(
-        self,
-        depth: int,
-        opened: list[OpenLoop],
-        loop: NestLoop,
-        span: Span,
-        start: Vector,
-        stop: Vector,
-        steps: Callable[[Vector], list[tuple[int, int, Vector | None]]],
-        stride: int,
-        trips: float | None = None,
-    ) -> None:
-        def body(iv: Vector, _: tuple[Vector, ...]) -> tuple[Vector, ...]:
-            self.trip(depth, opened, loop, span, iv, steps(iv))
-            return ()
-
-        self.builder.loop(start, stop, stride, (), body, trips=trips)
-
-    def static_loop(self, depth: int, opened: list[OpenLoop], loop: NestLoop, span: Span, extent: int) -> None:
-        """Whole register blocks, then whole vectors that do not fill one, then the tail of the vector axis."""
-        b = self.builder
-        main = extent - extent % loop.step
-        whole = [(k * loop.lanes, loop.lanes, None) for k in range(loop.factor)]
-        if main:
-            self.counted(depth, opened, loop, span, b.index(0), b.index(main), lambda _: list(whole), loop.step)
-        rest = extent - main
-        if not rest:
-            return
-        vectors, ragged = divmod(rest, loop.lanes)
-        steps: list[tuple[int, int, Vector | None]] = [(k * loop.lanes, loop.lanes, None) for k in range(vectors)]
-        overlap = self.nest.tail is Tail.OVERLAP and extent >= loop.lanes
-        if ragged and self.nest.tail is Tail.MASK:
-            steps.append((vectors * loop.lanes, loop.lanes, b.first_lanes(b.index(ragged), loop.lanes)))
-        if steps:
-            self.trip(depth, opened, loop, span, b.index(main), steps)
-        if ragged and overlap:
-            self.trip(depth, opened, loop, span, b.index(extent - loop.lanes), [(0, loop.lanes, None)])
-        elif ragged and self.nest.tail is not Tail.MASK:
-            start, stop = b.index(extent - ragged), b.index(extent)
-            self.counted(depth, opened, loop, span, start, stop, lambda _: [(0, 1, None)], 1)
-
-    def dynamic_loop(self, depth: int, opened: list[OpenLoop], loop: NestLoop, span: Span, extent: Vector) -> None:
-        """A block whose extent is known at run time only: vectors (masked, or whole and then scalars), not unrolled."""
-        b = self.builder
-        lanes = loop.lanes
-        zero = b.index(0)
-        active = self.surroundings.active(loop.axis)
-        if lanes == 1:
-            self.counted(depth, opened, loop, span, zero, extent, lambda _: [(0, 1, None)], 1, active)
-            return
-        if self.nest.tail is Tail.MASK:
-
-            def masked(iv: Vector) -> list[tuple[int, int, Vector | None]]:
-                active = b.index_add(extent, b.index_scale(iv, -1))
-                return [(0, lanes, b.first_lanes(active, lanes))]
-
-            self.counted(depth, opened, loop, span, zero, extent, masked, lanes, float(ceil(active / lanes)))
-            return
-        main = b.index_add(extent, b.index_scale(b.index_mod(extent, lanes), -1))
-        self.counted(depth, opened, loop, span, zero, main, lambda _: [(0, lanes, None)], lanes, float(active // lanes))
-        self.counted(depth, opened, loop, span, main, extent, lambda _: [(0, 1, None)], 1, active % lanes)
+        self.loops.write(loop, self.nest.tail, trip)
 
     # ---- points -------------------------------------------------------------------------------------------------
     def combinations(
@@ -200,9 +100,7 @@ class NestWriter:
     ) -> Iterator[dict[int, AxisPoint]]:
         """Points of the register block, the vector axis fastest."""
         chosen = [loop for loop in opened if axes is None or loop.axis in axes]
-        chosen.sort(key=lambda loop: loop.points[0].lanes > 1)
-        for points in product(*(loop.points for loop in chosen)):
-            yield {**self.surroundings.fixed, **{loop.axis: p for loop, p in zip(chosen, points, strict=True)}}
+        return combinations(chosen, self.surroundings.fixed)
 
     def hoist(self, depth: int, opened: list[OpenLoop]) -> None:
         """Compute what the loops still to open cannot change, before they open."""
@@ -315,7 +213,7 @@ class NestWriter:
                 horizontal = vector is not None and vector.axis in self.reduced_axes
                 if horizontal and vector is not None:
                     lanes = vector.lanes
-                dtype = accumulate.state_type(self.evaluator.lets, sink.value, self.evaluator.ranges)
+                dtype = state_type(self.evaluator.lets, sink.value, self.evaluator.ranges)
                 accumulator = accumulate.Accumulator(
                     self.builder, reduce, dtype, lanes, sink.chains, horizontal, self._scalar_tail(vector, horizontal)
                 )

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from autotune.ir.affine import Affine, Atom, Coord, Start, Stop
-from autotune.ir.program import Const, Elementwise, IndexValue, Let, Load, Program, Reindex
-from autotune.ir.types import DType, Op
+from autotune.ir.program import Const, Elementwise, IndexValue, Let, Load, Program, Reduce, Reindex
+from autotune.ir.types import DType, Op, ReduceOp
 
 Interval = tuple[int, int]
 
@@ -122,3 +122,12 @@ class Ranges:
                 return 0, d - 1
             case _:
                 return None
+
+
+def state_type(lets: Mapping[int, Let], number: int, ranges: Ranges) -> DType:
+    """The type a reduction runs in: the body's where it only picks one of the contributions, else the result's."""
+    reduce = lets[number].value
+    assert isinstance(reduce, Reduce)
+    if reduce.op in (ReduceOp.ARGMAX, ReduceOp.MAX, ReduceOp.MIN):
+        return ranges.physical(lets[reduce.body])
+    return lets[number].dtype

@@ -32,9 +32,15 @@ Item: TypeAlias = Block | Loop
 
 def sink_regions(program: Program, graph: PhaseGraph, candidate: Candidate) -> tuple[Item, ...]:
     """The phases of a candidate that write: reductions, stores, and values that are buffered."""
-    buffered = {phase for phase, storage in candidate.storage if isinstance(storage, Buffered)}
-    writes = (PhaseKind.REDUCTION, PhaseKind.STORE)
-    return _region(program.body, graph, lambda phase: phase.kind in writes or phase.number in buffered, [0])
+    storage = dict(candidate.storage)
+    inside = {phase for phase, _ in candidate.contribution}
+
+    def writes(phase: Phase) -> bool:
+        if phase.kind is PhaseKind.REDUCTION and phase.number not in inside:
+            return True
+        return phase.kind is PhaseKind.STORE or isinstance(storage.get(phase.number), Buffered)
+
+    return _region(program.body, graph, writes, [0])
 
 
 def possible_sinks(program: Program, graph: PhaseGraph) -> tuple[Item, ...]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from autotune.ir.buffer import Nest, NestLoop, ReduceInto, Sink, Tail, Transfer
+from autotune.ir.buffer import InlineReduction, Nest, NestLoop, Planner, ReduceInto, Sink, Tail, Transfer
 from autotune.realizations.candidate import (
     Block,
     Candidate,
     Clones,
     Compute,
+    Contribution,
     Mapping,
     Storage,
     Tile,
@@ -19,18 +20,19 @@ from autotune.realizations.candidate import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
-    """Blocks, lane axis, storage, fusion, transfers and clones: what decides which nests there are.
+    """Blocks, lane axes, storage, fusion, transfers, clones and splits: what decides which nests there are.
 
-    `lane_axis` runs across the lanes of every nest that has it; `packed_axis` of the others that have that.
+    `lanes` names axes in order of preference: a nest has the first one it walks across its lanes.
     """
 
     tiles: tuple[Tile, ...]
-    lane_axis: int | None
-    packed_axis: int | None
+    lanes: tuple[int, ...]
     storage: tuple[tuple[int, Storage], ...]
     nests: tuple[tuple[int, int], ...]
     transfer: tuple[tuple[int, Transfer], ...]
     packet: Clones
+    predicates: tuple[int, ...] = ()
+    planner: Planner = Planner.LINEAR
 
     @property
     def nest_numbers(self) -> tuple[int, ...]:
@@ -38,11 +40,27 @@ class Structure:
 
     def vector_axis(self, axes: tuple[int, ...]) -> int | None:
         """The axis across the lanes of a nest over `axes`, None for a scalar nest."""
-        if self.lane_axis is None:
-            return None
-        if self.lane_axis in axes:
-            return self.lane_axis
-        return self.packed_axis if self.packed_axis in axes else None
+        return next((axis for axis in self.lanes if axis in axes), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InlineChoice:
+    """What is left to decide for one reduction computed inside a nest."""
+
+    phase: int
+    value: int
+    contribution: Contribution = Contribution()
+
+    def apply(self, spec: InlineReduction) -> InlineReduction:
+        """The inline reduction with these loops and chains."""
+        chosen = self.contribution
+        factors = {block.axis: block.factor for block in chosen.blocks}
+
+        def loop(old: NestLoop) -> NestLoop:
+            lanes = chosen.lanes if old.axis == chosen.axis else 1
+            return NestLoop(axis=old.axis, factor=factors.get(old.axis, 1), lanes=lanes)
+
+        return replace(spec, loops=tuple(loop(old) for old in spec.loops), chains=chosen.chains, group=chosen.group)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +73,14 @@ class NestChoice:
     chains: int
     tail: Tail
     variants: tuple[tuple[str, str], ...]
+    order: tuple[int, ...] = ()
+    inline: tuple[InlineChoice, ...] = ()
 
     def apply(self, nest: Nest) -> Nest:
         """The nest with these loops, chains, tail and polynomials."""
         factors = {block.axis: block.factor for block in self.blocks}
         used = {name for name, _ in nest.variants}
+        inner = {choice.value: choice for choice in self.inline}
 
         def loop(old: NestLoop) -> NestLoop:
             lanes = self.lanes if old.axis == self.axis else 1
@@ -68,30 +89,39 @@ class NestChoice:
         def sink(old: Sink) -> Sink:
             return replace(old, chains=self.chains) if isinstance(old, ReduceInto) else old
 
+        def place(old: NestLoop) -> int:
+            return self.order.index(old.axis) if old.axis in self.order else len(self.order)
+
         return replace(
             nest,
-            loops=tuple(loop(old) for old in nest.loops),
+            loops=tuple(loop(old) for old in sorted(nest.loops, key=place)),
             sinks=tuple(sink(old) for old in nest.sinks),
             tail=self.tail,
             variants=tuple(v for v in self.variants if v[0] in used),
+            inline=tuple(inner[spec.value].apply(spec) for spec in nest.inline),
         )
 
 
 def assemble(structure: Structure, choices: dict[int, NestChoice]) -> Candidate:
     """The candidate that a structure and one choice for each of its nests make."""
-    mapping: list[tuple[int, Mapping]] = []
-    compute: list[tuple[int, Compute]] = []
+    mapping: dict[int, Mapping] = {}
+    compute: dict[int, Compute] = {}
     for phase, nest in structure.nests:
         choice = choices[nest]
-        mapping.append((phase, Mapping(axis=choice.axis, lanes=choice.lanes)))
-        compute.append((phase, Compute(blocks=choice.blocks, chains=choice.chains, variants=choice.variants)))
+        mapping[phase] = Mapping(axis=choice.axis, lanes=choice.lanes)
+        compute[phase] = Compute(
+            blocks=choice.blocks, chains=choice.chains, variants=choice.variants, order=choice.order
+        )
     return Candidate(
         tiles=structure.tiles,
-        mapping=tuple(mapping),
+        mapping=tuple(sorted(mapping.items())),
         storage=structure.storage,
         nests=structure.nests,
         transfer=structure.transfer,
-        compute=tuple(compute),
+        compute=tuple(sorted(compute.items())),
         tail=tuple((nest, choices[nest].tail) for nest in structure.nest_numbers),
         packet=structure.packet,
+        contribution=tuple(sorted((i.phase, i.contribution) for choice in choices.values() for i in choice.inline)),
+        predicates=structure.predicates,
+        planner=structure.planner,
     )

@@ -52,7 +52,7 @@ class TransposeImpossible(Refusal):
 
 def refuse_nest(context: NestContext) -> Iterator[Refusal]:
     """Every access across the lanes is contiguous, uniform, or has a transfer that can reach it."""
-    if context.vector_loop is None:
+    if context.vector_loop is None and not context.nest.inline:
         return
     chosen = dict(context.nest.transfers)
     by_load: dict[int, list[LoadAccess]] = {}
@@ -77,10 +77,11 @@ def refuse_nest(context: NestContext) -> Iterator[Refusal]:
 
 def _free(context: NestContext, flat: Affine | None, access: LoadAccess | None) -> bool:
     """Whether lanes are contiguous or all reach one element."""
+    within = None if access is None else access.within
     if flat is None:
-        loop = context.vector_loop
-        return access is not None and loop is not None and loop.axis not in access.axes
-    return context.lane_stride(flat) in (0, 1)
+        loop = context.lanes_at(within)
+        return access is not None and (loop is None or loop.axis not in access.axes)
+    return context.lane_stride(flat, within) in (0, 1)
 
 
 def _refuse(
@@ -91,7 +92,7 @@ def _refuse(
     dtype: DType,
     access: LoadAccess | None,
 ) -> Iterator[Refusal]:
-    stride = None if flat is None else context.lane_stride(flat)
+    stride = None if flat is None else context.lane_stride(flat, None if access is None else access.within)
     free = _free(context, flat, access)
     if free and transfer is not Transfer.NONE:
         yield TransferWithoutNeed(what=what, transfer=transfer.value)
@@ -106,6 +107,8 @@ def _refuse(
 def _transpose_obstacle(
     context: NestContext, stride: int | None, flat: Affine | None, dtype: DType, access: LoadAccess | None
 ) -> str | None:
+    if access is not None and access.within is not None:
+        return "it is read in the loop of a reduction"
     loop = context.vector_loop
     assert loop is not None
     if flat is None or stride is None:

@@ -124,6 +124,16 @@ class ReshapeMisfit(SourceError):
     remedy = "expected as many elements after as before; one extent may be -1"
 
 
+class TileReshaped(SourceError):
+    sentence = "a reshape of a value with the positions {shape} splits, joins or moves a tile"
+    remedy = "keep each tile a position of its own, in the same order; .T turns positions around"
+
+
+class ReshapeOfState(SourceError):
+    sentence = "a reshape of what a loop or branch hands on"
+    remedy = "reshape what it is computed from, or give the variable the wanted positions from the start"
+
+
 class TooManyPositions(SourceError):
     sentence = "the value has {found} positions where the target {target} has {expected}"
     remedy = "reduce the value, or store it where it fits"

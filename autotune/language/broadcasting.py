@@ -109,13 +109,13 @@ def _onto(context: Context, operand: Array | IndexTerm, result: Positions) -> tu
 def rename(context: Context, operand: Array | IndexTerm, moves: dict[int, int]) -> Array | IndexTerm:
     """`operand` on other axes.
 
-    Raises: NotRealizedYet for a computed value along a tile.
+    Raises: NotRealizedYet for the state of a loop or branch along a tile.
     """
     try:
         return context.draft.renamed(operand, moves)
     except RenameRefused:
         raise NotRealizedYet(
             context.place,
-            feature="a computed value that meets itself along a tile",
-            instead="load the tensor again with the tile at the other position",
+            feature="the state of a loop or branch that meets itself along a tile",
+            instead="compute the value again with the tile at the other position",
         ) from None

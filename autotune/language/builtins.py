@@ -24,7 +24,7 @@ class Form(Enum):
     LOOP = "loop"
     MODE = "mode"
     MERGE = "merge"
-    LATER = "later"
+    RESHAPE = "reshape"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ def _others() -> list[Intrinsic]:
         Intrinsic(name="strict", usage="with at.strict():", form=Form.MODE),
         Intrinsic(name="dot", usage="at.dot(a, b)", form=Form.CONTRACTION),
         Intrinsic(name="einsum", usage="at.einsum('ij,jk->ik', a, b)", form=Form.CONTRACTION),
-        Intrinsic(name="reshape", usage="at.reshape(x, shape)", form=Form.LATER),
+        Intrinsic(name="reshape", usage="at.reshape(x, (A, B)) with extents, tiles and one -1", form=Form.RESHAPE),
         Intrinsic(name="online_softmax", usage="merge=at.online_softmax", form=Form.MERGE),
     ]
 

@@ -8,12 +8,12 @@ import difflib
 from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeAlias
 
-from autotune.errors import NotRealizedYet, UnknownFunction, UnsupportedSyntax, WrongArguments
+from autotune.errors import UnknownFunction, UnsupportedSyntax, WrongArguments
 from autotune.ir.affine import as_affine
 from autotune.ir.program import AxisKind
 from autotune.ir.types import DType, Op, ReduceOp
 from autotune.language.annotations import ElementType
-from autotune.language.arithmetic import binary, typed, unary, where
+from autotune.language.arithmetic import as_array, binary, typed, unary, where
 from autotune.language.builtins import INTRINSICS, Form, Intrinsic
 from autotune.language.context import Context
 from autotune.language.contractions import dot, einsum
@@ -31,6 +31,7 @@ from autotune.language.operands import (
     kind_name,
 )
 from autotune.language.reductions import reduce
+from autotune.language.reshaping import Rest, Tile, Wanted, reshape
 
 Evaluate: TypeAlias = Callable[[ast.expr], Operand]
 Number: TypeAlias = Callable[[ast.expr], Numeric]
@@ -47,7 +48,7 @@ class Calls:
     def call(self, intrinsic: Intrinsic, node: ast.Call) -> Numeric:
         """The value of one call.
 
-        Raises: WrongArguments, NotRealizedYet, UnsupportedSyntax and what the function's own rules raise.
+        Raises: WrongArguments, UnsupportedSyntax and what the function's own rules raise.
         """
         match intrinsic.form:
             case Form.ELEMENTWISE:
@@ -62,8 +63,9 @@ class Calls:
                 return self.cast(intrinsic, node)
             case Form.MEMORY:
                 return self.memory(intrinsic, node)
-            case Form.LATER:
-                later(self.context, f"at.{intrinsic.name}")
+            case Form.RESHAPE:
+                positional, _ = arguments(self.context, intrinsic, node, 2)
+                return self.reshape(intrinsic, self.number(positional[0]), positional[1:])
             case Form.LOOP | Form.MODE | Form.MERGE:
                 instead = f"expected {intrinsic.usage}"
                 raise UnsupportedSyntax(self.context.place, feature=f"at.{intrinsic.name} as a value", instead=instead)
@@ -140,6 +142,34 @@ class Calls:
             bad_call(self.context, intrinsic, "fill is no number known at tracing")
         return load(self.context, spot(self.context, tensor, subscript, self.evaluate), fill.value)
 
+    def reshaped(self, operand: Numeric, node: ast.Call) -> Numeric:
+        """`x.reshape(A, B)` and `x.reshape((A, B))`."""
+        intrinsic = INTRINSICS["reshape"]
+        positional, _ = arguments(self.context, intrinsic, node, 0, optional=len(node.args))
+        return self.reshape(intrinsic, operand, positional)
+
+    def reshape(self, intrinsic: Intrinsic, operand: Numeric, shape: Sequence[ast.expr]) -> Numeric:
+        given = [self.evaluate(entry) for entry in shape]
+        if len(given) == 1 and isinstance(given[0], Group):
+            given = list(given[0].items)
+        wanted = [self.wanted(intrinsic, item) for item in given]
+        value = as_array(self.context, operand) if isinstance(operand, Literal) else operand
+        return reshape(self.context, value, wanted)
+
+    def wanted(self, intrinsic: Intrinsic, item: Operand) -> Wanted:
+        """One entry of a shape asked for."""
+        match item:
+            case TileName(axis=axis):
+                return Tile(axis=axis)
+            case Literal(value=-1):
+                return Rest()
+            case Literal(value=value) if type(value) is int and value >= 0:
+                return as_affine(value)
+            case IndexTerm(expression=expression, positions=()) if not expression.axes():
+                return expression
+            case _:
+                bad_call(self.context, intrinsic, f"{kind_name(item)} is no extent and no tile")
+
     # Arguments of special kinds
 
     def target(self, intrinsic: Intrinsic, node: ast.expr) -> tuple[int, ast.expr]:
@@ -153,10 +183,7 @@ class Calls:
     def element_type(self, intrinsic: Intrinsic, node: ast.expr) -> DType:
         operand = self.evaluate(node)
         if isinstance(operand, Outside) and isinstance(operand.thing, ElementType):
-            dtype = operand.thing.dtype
-            if dtype in (DType.F16, DType.BF16):
-                later(self.context, f"element type {dtype.value}")
-            return dtype
+            return operand.thing.dtype
         bad_call(self.context, intrinsic, f"{kind_name(operand)} is no element type")
 
     def shape(self, intrinsic: Intrinsic, operand: Operand) -> tuple[int | None, ...]:
@@ -225,18 +252,6 @@ def bad_call(context: Context, intrinsic: Intrinsic, problem: str) -> NoReturn:
     raise WrongArguments(context.place, name=f"at.{intrinsic.name}", problem=problem, usage=intrinsic.usage)
 
 
-def later(context: Context, feature: str) -> NoReturn:
-    """Refuse a part of the language that tracing does not cover."""
-    instead = _INSTEAD.get(feature, "no candidate exists for it; the rest of the language does not need it")
-    raise NotRealizedYet(context.place, feature=feature, instead=instead)
-
-
-_INSTEAD = {
-    "at.reshape": "index the tensor so that the value has the wanted positions",
-    "element type f16": "write at.f32 or at.f64",
-    "element type bf16": "write at.f32 or at.f64",
-}
-
 _INSTEAD_OF_NUMPY = {"mean": "write at.sum(x) / N", "power": "write x * x", "matmul": "write at.dot(a, b)"}
 _INSTEAD_OF_PYTHON = {
     "min": "write at.minimum(x, y), or at.min(x) over axes",
@@ -253,7 +268,7 @@ def unknown_function(context: Context, name: str) -> NoReturn:
     """Refuse a call that the language lacks, naming near ones."""
     bare = name.rsplit(".", 1)[-1]
     known = _INSTEAD_OF_PYTHON if bare == name else _INSTEAD_OF_NUMPY
-    offered = [i.name for i in INTRINSICS.values() if i.form is not Form.LATER]
+    offered = list(INTRINSICS)
     near = difflib.get_close_matches(bare, offered, n=1, cutoff=0.7)
     hint = known.get(bare) or (f"write at.{near[0]}" if near else "")
     raise UnknownFunction(context.place, name=name, hint=f"; {hint}" if hint else "")

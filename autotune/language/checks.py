@@ -11,6 +11,7 @@ from autotune.errors import (
     EmptyArgmax,
     MismatchedExtents,
     MissingDimension,
+    NotRealizedYet,
     ReshapeMisfit,
     SliceOutOfBounds,
     StoreOutOfBounds,
@@ -33,7 +34,7 @@ from autotune.ir.program import (
     bind,
     statements,
 )
-from autotune.ir.types import Op, ReduceOp
+from autotune.ir.types import DType, Op, ReduceOp
 from autotune.language.drafted import EqualCounts, EqualExtents, Requirement
 from autotune.language.kernel import Kernel
 from autotune.language.places import Places
@@ -58,6 +59,33 @@ def bind_checked(kernel: Kernel, sizes: Mapping[str, Number]) -> Program:
         check_divisors(bound, kernel.traced.places)
         check_argmax(bound, kernel.traced.places)
     return bound
+
+
+def check_realized(kernel: Kernel) -> None:
+    """Refuse what is traced and interpreted, but what no candidate covers: half precision, products of integers, and
+    dimensions kept open.
+
+    Raises: NotRealizedYet.
+    """
+    program, places = kernel.program, kernel.traced.places
+    feature, line, instead = "", 0, "write at.f32 or at.f64"
+    if kernel.dynamic:
+        feature, instead = f"dynamic={list(kernel.dynamic)}", "leave it out; one kernel is tuned for each shape"
+    for parameter in program.parameters:
+        if parameter.dtype in _HALVES:
+            feature = f"element type {parameter.dtype.value}"
+    for let in program.lets().values():
+        contraction = let.value.contraction if isinstance(let.value, Reduce) else None
+        if let.dtype in _HALVES:
+            feature, line = f"element type {let.dtype.value}", let.line
+        elif contraction is not None and contraction.accumulator.is_integer:
+            feature, line = f"a contraction of integers, accumulated in {contraction.accumulator.value},", let.line
+            instead = "write at.cast(..., at.f32) around its factors"
+    if feature:
+        raise NotRealizedYet(places.line(line), feature=feature, instead=instead)
+
+
+_HALVES = frozenset({DType.F16, DType.BF16})
 
 
 def checked_sizes(program: Program, sizes: Mapping[str, Number]) -> dict[str, int]:

@@ -149,10 +149,9 @@ class Control:
         loop.carries.append((start.value, after.value, start.dtype))
 
     def reads_state(self, value: int, axis: int) -> bool:
-        return any(
-            isinstance(found, Carried) and found.axis == axis
-            for found in (self.context.draft.lets[v].value for v in self.context.draft.reached(value))
-        )
+        """True where a condition reads the loop's state; what an inner loop or branch hands on counts as such."""
+        found = (self.context.draft.lets[v].value for v in self.context.draft.reached(value))
+        return any(isinstance(v, Final | Joined) or (isinstance(v, Carried) and v.axis == axis) for v in found)
 
     # Merge rules
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import assert_never
 
 from autotune.ir.affine import Affine, Atom, Coord, Quotient, Remainder, Start, Stop, atom, coord
@@ -36,7 +37,7 @@ STATES = (Carried, Final, Joined, MergeSide)
 
 
 class RenameRefused(Exception):
-    """The state of a loop or branch over a tile cannot be re-read on a second instance of that tile."""
+    """The state of a loop or branch, which is no expression of coordinates, cannot be read at other ones."""
 
 
 class Draft:
@@ -182,7 +183,7 @@ class Draft:
     def renamed(self, operand: Array | IndexTerm, moves: Mapping[int, int]) -> Array | IndexTerm:
         """`operand` with axes renamed all at once (roots to roots); loads are made anew beside the original.
 
-        Raises: RenameRefused where a computed value varies along a tile that is renamed.
+        Raises: RenameRefused where the state of a loop or branch varies along a tile that is renamed.
         """
         positions = tuple(p if p is None else moves.get(self.root(p), self.root(p)) for p in operand.positions)
         self.live_together(positions)
@@ -190,6 +191,20 @@ class Draft:
             expression = self.resolve_affine(operand.expression).substitute(self._substitution(moves))
             return IndexTerm(expression=expression, positions=positions)
         return Array(value=self._renamed_value(operand.value, moves), dtype=operand.dtype, positions=positions)
+
+    def rewritten(
+        self, operand: Array | IndexTerm, coordinates: Mapping[Atom, Affine], positions: Positions
+    ) -> Array | IndexTerm:
+        """`operand` computed anew with other expressions for some coordinates, and its positions then.
+
+        Raises: RenameRefused where the state of a loop or branch varies along one of them.
+        """
+        self.live_together(positions)
+        if isinstance(operand, IndexTerm):
+            expression = self.resolve_affine(operand.expression).substitute(coordinates)
+            return IndexTerm(expression=expression, positions=positions)
+        value = self._computed_anew(operand.value, coordinates, {})
+        return Array(value=value, dtype=operand.dtype, positions=positions)
 
     def _substitution(self, moves: Mapping[int, int]) -> dict[Atom, Affine]:
         result: dict[Atom, Affine] = {}
@@ -200,26 +215,21 @@ class Draft:
         return result
 
     def _renamed_value(self, number: int, moves: Mapping[int, int]) -> int:
+        """A load or index at other coordinates; of other values full axes are renamed, along tiles they are recomputed.
+
+        Renaming keeps one computation, but only full axes have a length that a value could be kept for.
+        """
         depends = self.depends(number)
         moves = {s: t for s, t in moves.items() if s in depends}
         if not moves:
             return number
-        let = self.lets[number]
-        mapping = self._substitution(moves)
-        match let.value:
-            case Load(tensor=tensor, index=index, fill=fill) if self._is_movable(number, moves):
-                entries = tuple(
-                    Indirect(value=self._renamed_value(i.value, moves))
-                    if isinstance(i, Indirect)
-                    else self.resolve_affine(i).substitute(mapping)
-                    for i in index
-                )
-                return self._beside(let, Load(tensor=tensor, index=entries, fill=fill))
-            case IndexValue(expression=expression):
-                moved = self.resolve_affine(expression).substitute(mapping)
-                return self._beside(let, IndexValue(expression=moved))
-            case _:
-                return self._reindexed(let, moves)
+        if isinstance(self.lets[number].value, Load | IndexValue) and self._is_movable(number, moves):
+            return self._computed_anew(number, self._substitution(moves), {})
+        tiles = {s: t for s, t in moves.items() if self.axis(s).kind is not AxisKind.FULL}
+        if tiles:
+            number = self._computed_anew(number, self._substitution(tiles), {})
+        rest = {s: t for s, t in moves.items() if s not in tiles}
+        return self._reindexed(self.lets[number], rest) if rest else number
 
     def _is_movable(self, number: int, moves: Mapping[int, int]) -> bool:
         """True where a renamed copy can stand beside the original: a load at indices that are loads in turn."""
@@ -231,13 +241,58 @@ class Draft:
             case _:
                 return not (self.depends(number) & set(moves))
 
+    def _computed_anew(self, number: int, coordinates: Mapping[Atom, Affine], made: dict[int, int]) -> int:
+        """A copy of a value, and of what it is computed from, beside the originals; `made` maps those to their copies.
+
+        The expressions name fresh axes only, so no reduction inside can take one of them for its own.
+        """
+        sources = {a.axis for a in coordinates if isinstance(a, Coord)} & self.depends(number)
+        if not sources:
+            return number
+        if number in made:
+            return made[number]
+        let = self.lets[number]
+
+        def copy(operand: int) -> int:
+            return self._computed_anew(operand, coordinates, made)
+
+        match let.value:
+            case Load(index=index):
+                entries = tuple(
+                    Indirect(value=copy(i.value))
+                    if isinstance(i, Indirect)
+                    else self.resolve_affine(i).substitute(coordinates)
+                    for i in index
+                )
+                value: Value = replace(let.value, index=entries)
+            case IndexValue(expression=expression):
+                value = IndexValue(expression=self.resolve_affine(expression).substitute(coordinates))
+            case Elementwise(args=args):
+                value = replace(let.value, args=tuple(copy(a) for a in args))
+            case Reduce():
+                value = self._reduction_anew(let.value, coordinates)
+            case _:
+                raise RenameRefused
+        made[number] = self._beside(let, value)
+        return made[number]
+
+    def _reduction_anew(self, value: Reduce, coordinates: Mapping[Atom, Affine]) -> Reduce:
+        own = {self.root(a) for a in value.axes}
+        inside = {a: e for a, e in coordinates.items() if not (isinstance(a, Coord) and a.axis in own)}
+        made: dict[int, int] = {}
+        body = self._computed_anew(value.body, inside, made)
+        start = None if value.init is None else self._computed_anew(value.init, coordinates, {})
+        contraction = value.contraction
+        if contraction is not None:
+            lhs, rhs = (made.get(v, v) for v in (contraction.lhs, contraction.rhs))
+            contraction = replace(contraction, lhs=lhs, rhs=rhs)
+        return replace(value, body=body, init=start, contraction=contraction)
+
     def _beside(self, let: DraftLet, value: Value) -> int:
         region = self._homes[let.id]
         return self._append(value, let.dtype, (), region, region.index(let) + 1)
 
     def _reindexed(self, let: DraftLet, moves: Mapping[int, int]) -> int:
-        if any(self.axis(source).kind is not AxisKind.FULL for source in moves):
-            raise RenameRefused
         number, axes = let.id, self.depends(let.id)
         for source, target in self._one_by_one(moves):
             self.live_together((*axes, target))  # a step needs its target to stay an axis of its own

@@ -24,7 +24,7 @@ from autotune.ir.types import Op
 from autotune.language.annotations import ElementType
 from autotune.language.arithmetic import binary, unary
 from autotune.language.builtins import Intrinsic
-from autotune.language.calls import Calls, later, unknown_function
+from autotune.language.calls import Calls, unknown_function
 from autotune.language.context import Context
 from autotune.language.indexing import load, reshaped, spot
 from autotune.language.kernel import Function, Kernel
@@ -251,9 +251,7 @@ class Expressions:
                 return Array(value=base.value, dtype=base.dtype, positions=base.positions[::-1])
             case IndexTerm(), "T":
                 return IndexTerm(expression=base.expression, positions=base.positions[::-1])
-            case (Array() | TensorName(), "reshape"):
-                later(self.context, "at.reshape")
-        forms = {"tensor": ".shape", "tile": ".index, .start and .stop", "value": ".shape and .T"}
+        forms = {"tensor": ".shape", "tile": ".index, .start and .stop", "value": ".shape, .T and .reshape(...)"}
         kind = "tensor" if isinstance(base, TensorName) else "tile" if isinstance(base, TileName) else "value"
         feature = f"the attribute .{name} of {kind_name(base)}"
         instead = f"a {kind} has {forms[kind]}; functions are written at.{name}(...)"
@@ -293,6 +291,10 @@ class Expressions:
         raise BadIndex(self.context.place, found=ast.unparse(node), target="a tuple", expected=expected)
 
     def call(self, node: ast.Call) -> Operand:
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "reshape":
+            base = self.evaluate(node.func.value)
+            if isinstance(base, Array | IndexTerm | TileName):
+                return self.calls.reshaped(self.numeric(base), node)
         function = self.evaluate(node.func)
         match function:
             case Outside(thing=Intrinsic() as intrinsic):

@@ -93,11 +93,12 @@ class Kernel:
     def bind(self, **dims: Number) -> Program:
         """The program at one shape, checked; scalars of a workload may be given too and play no part.
 
-        Raises: UnknownDimension, MissingDimension, BadExtent; MismatchedExtents, StoreOutOfBounds and the other
-        checks of `autotune.language.checks`.
+        Raises: NotRealizedYet for what no candidate covers; UnknownDimension, MissingDimension, BadExtent;
+        MismatchedExtents, StoreOutOfBounds and the other checks of `autotune.language.checks`.
         """
-        from autotune.language.checks import bind_checked
+        from autotune.language.checks import bind_checked, check_realized
 
+        check_realized(self)
         return bind_checked(self, dims)
 
     def reference(self, function: PythonFunction) -> PythonFunction:

@@ -14,6 +14,7 @@ from autotune.ir.interpret import Interpretation
 from autotune.ir.interpret import interpret as interpret_program
 from autotune.ir.program import Program, Scalar, Tensor
 from autotune.ir.verdict import block_dependence
+from autotune.language.checks import bind_checked
 from autotune.language.kernel import Kernel
 
 
@@ -28,7 +29,7 @@ def interpret(kernel: Kernel, *arguments: Any, blocks: Mapping[int, int] | None 
     program = kernel.program
     by_name = by_parameter(program, arguments, named)
     shapes = {p.name: np.shape(by_name[p.name]) for p in program.parameters if isinstance(p, Tensor)}
-    bound = kernel.bind(**sizes_of(program, shapes))
+    bound = bind_checked(kernel, sizes_of(program, shapes))
     if blocks is None:
         refuse_block_dependence(bound, by_name)
     return interpret_program(bound, by_name, blocks=blocks)

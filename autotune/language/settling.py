@@ -73,10 +73,13 @@ class _Settling:
             case While(axis=axis, carries=carries):
                 self.enter(axis, carries)
                 test, inner = self.region(statement.test), self.region(statement.body)
+                for slot in range(len(carries)):  # where a loop ends at different trips, its states differ too
+                    self.states[axis, slot] |= self.known[statement.condition]
                 return replace(statement, carries=self.leave(axis, carries), test=test, body=inner)
             case If(branch=branch):
                 then, otherwise = self.region(statement.then), self.region(statement.otherwise)
-                choices = tuple(self.choice(branch, slot, c) for slot, c in enumerate(statement.choices))
+                decides = self.known[statement.condition]
+                choices = tuple(self.choice(branch, slot, c, decides) for slot, c in enumerate(statement.choices))
                 return replace(statement, choices=choices, then=then, otherwise=otherwise)
 
     def enter(self, axis: int, carries: tuple[Carry, ...]) -> None:
@@ -94,8 +97,8 @@ class _Settling:
             self.states[axis, slot] |= self.known[value] - {axis}
         return replace(merge, body=body)
 
-    def choice(self, branch: int, slot: int, choice: Choice) -> Choice:
-        axes = self.known[choice.then] | self.known[choice.otherwise]
+    def choice(self, branch: int, slot: int, choice: Choice, decides: Axes) -> Choice:
+        axes = self.known[choice.then] | self.known[choice.otherwise] | decides
         self.joined[branch, slot] = axes
         return replace(choice, axes=_ascending(axes))
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NoReturn
 
-from autotune.errors import LoadedWhereNotStored, StoreRace
+from autotune.errors import BlockDependent, LoadedWhereNotStored, StoreRace
 from autotune.ir.affine import Affine, Atom, Coord
-from autotune.ir.program import AxisKind, Index, Indirect, Let, Load, Program, Store, statements
+from autotune.ir.program import AxisKind, If, Index, Indirect, Let, Load, Program, Store, While, statements
 from autotune.language.blocks import check_block_independence
 from autotune.language.places import Places
 
@@ -20,9 +20,33 @@ def check_structure(program: Program, places: Places) -> None:
 
     Raises: StoreRace, LoadedWhereNotStored, BlockDependent.
     """
-    checks: tuple[Check, ...] = (check_store_races, check_loads_of_outputs, check_block_independence)
+    checks: tuple[Check, ...] = (
+        check_store_races,
+        check_loads_of_outputs,
+        check_conditions,
+        check_block_independence,
+    )
     for check in checks:
         check(program, places)
+
+
+def check_conditions(program: Program, places: Places) -> None:
+    """Refuse a condition of an if or while that depends on where a block begins or ends.
+
+    Raises: BlockDependent.
+    """
+    lets = program.lets()
+    for statement in statements(program.body):
+        if isinstance(statement, If | While):
+            for axis in lets[statement.condition].axes:
+                this = program.axes[axis]
+                if this.kind not in (AxisKind.PROGRAM, AxisKind.RANGE):
+                    raise BlockDependent(
+                        places.line(statement.line),
+                        name=this.name,
+                        problem="a condition depends on where its blocks begin or end",
+                        instead=f"write at.where on {this.name}.index, or put the condition into a loop bound",
+                    )
 
 
 def check_store_races(program: Program, places: Places) -> None:

@@ -7,7 +7,7 @@ import ast
 import inspect
 from dataclasses import dataclass
 
-from autotune.errors import BadAnnotation, DimensionOnlyInExpression, NotRealizedYet, Place, StoresNothing
+from autotune.errors import BadAnnotation, DimensionOnlyInExpression, Place, StoresNothing
 from autotune.ir.affine import Affine, as_affine, dim
 from autotune.ir.program import Number, Parameter, Program, Scalar, ScalarArgument, Tensor
 from autotune.ir.types import DType
@@ -46,7 +46,6 @@ def trace_kernel(kernel: Kernel) -> Traced:
     Raises: SourceError, one subclass for each mistake.
     """
     source = read_source(kernel.function)
-    _check_dynamic(kernel, source)
     parameters, dims = read_parameters(kernel, source)
     context = Context(source, parameters, dims)
     statements = Statements(context)
@@ -69,7 +68,7 @@ def trace_kernel(kernel: Kernel) -> Traced:
 def read_parameters(kernel: Kernel, source: Source) -> tuple[tuple[Parameter, ...], tuple[str, ...]]:
     """Parameters of a kernel and its dimensions in order of first appearance.
 
-    Raises: BadAnnotation, DimensionOnlyInExpression, NotRealizedYet for element types to come.
+    Raises: BadAnnotation, DimensionOnlyInExpression.
     """
     nodes = {a.arg: a for a in (*source.tree.args.posonlyargs, *source.tree.args.args, *source.tree.args.kwonlyargs)}
     try:
@@ -101,7 +100,6 @@ def _parameter(
         raise BadAnnotation(place, name=name, problem="* and ** are outside the language")
     match annotation:
         case TensorType(dtype=dtype, dims=names):
-            _check_dtype(source, node, dtype)
             if default is not inspect.Parameter.empty:
                 raise BadAnnotation(place, name=name, problem="a tensor has no default")
             try:
@@ -110,17 +108,10 @@ def _parameter(
                 raise BadAnnotation(place, name=name, problem=str(error)) from None
             return Tensor(name=name, dtype=dtype, shape=shape)
         case ElementType(dtype=dtype):
-            _check_dtype(source, node, dtype)
             return Scalar(name=name, dtype=dtype, default=_default(place, name, dtype, default))
         case _:
             problem = "it is missing" if annotation is inspect.Parameter.empty else f"{annotation!r} is no element type"
             raise BadAnnotation(place, name=name, problem=problem)
-
-
-def _check_dtype(source: Source, node: ast.AST, dtype: DType) -> None:
-    if dtype in (DType.F16, DType.BF16):
-        feature, instead = f"element type {dtype.value}", "write at.f32 or at.f64"
-        raise NotRealizedYet(source.place(node), feature=feature, instead=instead)
 
 
 def _default(place: Place, name: str, dtype: DType, default: object) -> Number | None:
@@ -167,10 +158,3 @@ def _dimension_affine(node: ast.expr, dims: dict[str, int]) -> Affine:
                     return a // b
         case _:
             raise ValueError(f"{ast.unparse(node)!r} is no dimension")
-
-
-def _check_dynamic(kernel: Kernel, source: Source) -> None:
-    if kernel.dynamic:
-        feature = f"dynamic={list(kernel.dynamic)}"
-        instead = "leave it out; one kernel is tuned for each shape"
-        raise NotRealizedYet(source.place(source.tree), feature=feature, instead=instead)

@@ -88,3 +88,30 @@ class UndefinedIndex(ProgramError):
 
     def __str__(self) -> str:
         return f"the index expression {self.expression} divides by zero"
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class InvalidBufferProgram(ProgramError):
+    """A buffer program breaks a rule of its form; `check` names the rule, `excerpt` the marked line of its text."""
+
+    check: str
+    message: str
+    excerpt: str
+
+    def __str__(self) -> str:
+        return f"{self.check}: {self.message}\n{self.excerpt}"
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class NoFitFound(ProgramError):
+    """A planner found no placement within the workspace; another one, or a longer search, might."""
+
+    planner: str
+    needed_bytes: int
+    capacity_bytes: int
+
+    def __str__(self) -> str:
+        return (
+            f"no fit found: the best placement of planner {self.planner!r} takes {self.needed_bytes} bytes, the "
+            f"workspace has {self.capacity_bytes}; its search is bounded, so this does not prove that none exists"
+        )

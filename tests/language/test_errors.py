@@ -1,5 +1,5 @@
 """Every mistake a kernel can contain is refused with its own class, its own sentence and its place."""
-# ruff: noqa: B007, F821, F841, RUF059, SIM105
+# ruff: noqa: B007, F821, F841, RUF059, SIM105, SIM108
 
 import inspect
 import re
@@ -14,6 +14,9 @@ from autotune.errors import (
     BadAxis,
     BadExtent,
     BadIndex,
+    BlockDependent,
+    BranchShapeDiffers,
+    BranchTypeDiffers,
     CarriedShapeChanges,
     CarriedTypeChanges,
     DimensionOnlyInExpression,
@@ -21,6 +24,7 @@ from autotune.errors import (
     DivisorMayBeZero,
     EmptyArgmax,
     LiteralDoesNotFit,
+    MergeMisfit,
     MismatchedExtents,
     MissingArgument,
     MissingDimension,
@@ -29,12 +33,15 @@ from autotune.errors import (
     NotRealizedYet,
     OutsideParallel,
     ParallelMisplaced,
+    ReshapeMisfit,
+    ReshapeOfState,
     SourceError,
     SourceUnavailable,
     StoreOutOfBounds,
     StoresNothing,
     TileMismatch,
     TileOutsideLoop,
+    TileReshaped,
     TooManyArguments,
     TooManyIndices,
     TooManyPositions,
@@ -42,6 +49,7 @@ from autotune.errors import (
     UnknownFunction,
     UnknownName,
     UnsupportedSyntax,
+    UsedOutsideBranch,
     UsedOutsideLoop,
     WholeTensorUsed,
     WrongArguments,
@@ -52,6 +60,7 @@ from autotune.ir.parse import parse
 from autotune.ir.program import bind
 from autotune.ir.text import print_program
 from autotune.ir.verify import verify
+from autotune.language.load import load_kernels
 
 NOT_A_NUMBER = [1, 2, 3]
 CASES = []
@@ -642,26 +651,331 @@ def hidden_dimension(x: at.f32["D//2"], y: at.f32["N"]):
         y[i] = 0
 
 
-# To come
+# Contractions and reshapes
 
 
-@refused(NotRealizedYet, "at.dot is not realized yet")
+@refused(WrongArguments, r"wrong arguments to at.dot: a single number has no position to contract.*x \* y")
 @at.kernel
-def dot(a: at.f32["M", "K"], b: at.f32["K", "N"], c: at.f32["M", "N"]):
+def dot_of_number(x: at.f32["M", "N"], y: at.f32["M", "N"]):
+    for i in at.parallel(x.shape[0]):
+        y[i, :] = at.dot(x[i, :], 2.0)
+
+
+@refused(MismatchedExtents, "K does not fit M at position 1")
+@at.kernel
+def dot_extents(a: at.f32["M", "K"], b: at.f32["M", "N"], c: at.f32["M", "N"]):
     for i, j in at.parallel(at.tile(a.shape[0]), at.tile(b.shape[1])):
         c[i, j] = at.dot(a[i, :], b[:, j])
 
 
-@refused(NotRealizedYet, "at.einsum is not realized yet")
+@refused(MismatchedExtents, "1 does not fit K at position 1")
 @at.kernel
-def einsum(a: at.f32["M", "K"], c: at.f32["M"]):
-    for i in at.parallel(at.tile(a.shape[0])):
-        c[i] = at.einsum("ik,ik->i", a[i, :], a[i, :])
+def dot_of_one(a: at.f32["M", "K"], b: at.f32["K", "N"], c: at.f32["M", "N"]):
+    for i, j in at.parallel(at.tile(a.shape[0]), at.tile(b.shape[1])):
+        c[i, j] = at.dot(a[i, 0:1], b[:, j])
 
 
-@refused(NotRealizedYet, "merge= is not realized yet")
+@refused(TileMismatch, "tile k does not fit K at position 1")
 @at.kernel
-def merge(x: at.f32["M", "N"], y: at.f32["M"]):
+def dot_tiles(a: at.f32["M", "K"], b: at.f32["K", "N"], c: at.f32["M", "N"]):
+    for i, j in at.parallel(at.tile(a.shape[0]), at.tile(b.shape[1])):
+        acc = at.zeros((i, j))
+        for k in at.tile(a.shape[1]):
+            acc += at.dot(a[i, k], b[:, j])
+        c[i, j] = acc
+
+
+@refused(WrongType, r"at.dot does not take truth values.*at.any\(a & b, axis=...\)")
+@at.kernel
+def dot_of_truth(a: at.bool_["M", "K"], y: at.f32["M"]):
+    for i in at.parallel(a.shape[0]):
+        y[i] = at.dot(a[i, :], a[i, :])
+
+
+@refused(BadAxis, "at.dot reduces over axis 0, which the value lacks; it is the same all along K")
+@at.kernel
+def dot_of_constants(a: at.f32["M", "K"], y: at.f32["M"]):
+    for i in at.parallel(a.shape[0]):
+        y[i] = at.dot(at.zeros((a.shape[1],)), at.zeros((a.shape[1],)))
+
+
+def einsum_refused(subscripts, text, count=2):
+    """Register a kernel with one einsum of matrices that tracing must refuse."""
+    operands = ", ".join(["a[:, :]"] * count)
+    CASES_OF_EINSUM.append(pytest.param(subscripts, operands, text, id=subscripts))
+
+
+CASES_OF_EINSUM = []
+einsum_refused("...ij,jk->ik", "an ellipsis stands for positions that are not named")
+einsum_refused("ii,ij->ij", "a letter stands twice in 'ii', which would be a diagonal")
+einsum_refused("ij,jk->iik", "a letter stands twice in the result 'iik'")
+einsum_refused("ij,jk->iq", "no factor has the letter 'q' of the result")
+einsum_refused("ij,jk,kl->il", "names 3 factors, 2 are given")
+einsum_refused("ij,j->i", "'j' names 1 positions of a value that has 2")
+einsum_refused("i1,1j->ij", "has signs other than letters, commas and one '->'")
+einsum_refused("ij,jk->i->k", "has signs other than letters, commas and one '->'")
+einsum_refused("ij->ji", "it takes two factors or more", count=1)
+EINSUM = """
+import autotune as at
+
+@at.kernel
+def kernel(a: at.f32["N", "N"], y: at.f32["N", "N"]):
+    for _p in at.parallel(1):
+        y[:, :] = at.einsum({subscripts!r}, {operands})
+"""
+
+
+@pytest.mark.parametrize(("subscripts", "operands", "text"), CASES_OF_EINSUM)
+def test_what_einsum_cannot_do_is_refused(tmp_path, subscripts, operands, text):
+    path = tmp_path / "kernel.py"
+    path.write_text(EINSUM.format(subscripts=subscripts, operands=operands))
+    with pytest.raises(WrongArguments, match=re.escape(text)):
+        at.trace(load_kernels(path)["kernel"])
+
+
+@refused(WrongArguments, "the first argument is no string of subscripts")
+@at.kernel
+def einsum_without_text(a: at.f32["M", "K"], y: at.f32["M"]):
+    for i in at.parallel(a.shape[0]):
+        y[i] = at.einsum(a[i, :], a[i, :])
+
+
+@refused(ReshapeMisfit, "a reshape of 6 elements into 8")
+@at.kernel
+def reshape_misfit(x: at.f32["M", 6], y: at.f32["M", 8]):
+    for i in at.parallel(x.shape[0]):
+        y[i, :] = x[i, :].reshape(8)
+
+
+@refused(ReshapeMisfit, "a reshape of some elements into two extents of -1")
+@at.kernel
+def reshape_unknown(x: at.f32["M", 6], y: at.f32["M", 2, 3]):
+    for i in at.parallel(x.shape[0]):
+        y[i, :, :] = x[i, :].reshape(-1, -1)
+
+
+@refused(TileReshaped, r"positions \(tile i, N\) splits, joins or moves a tile")
+@at.kernel
+def reshape_tile(x: at.f32["M", "N"], y: at.f32["M"]):
+    for i in at.parallel(at.tile(x.shape[0])):
+        y[i] = at.max(at.reshape(x[i, :], (-1,)))
+
+
+@refused(ReshapeOfState, "a reshape of what a loop or branch hands on")
+@at.kernel
+def reshape_state(x: at.f32["M", 6], y: at.f32["M", 2, 3]):
+    for i in at.parallel(x.shape[0]):
+        v = x[i, :]
+        for k in at.range(3):
+            v = v * 2
+        y[i, :, :] = v.reshape(2, 3)
+
+
+@refused(WrongArguments, "wrong arguments to at.reshape: a value of type f32 is no extent and no tile")
+@at.kernel
+def reshape_by_value(x: at.f32["M", 6], y: at.f32["M"]):
+    for i in at.parallel(x.shape[0]):
+        y[i] = at.max(x[i, :].reshape(x[i, 0]))
+
+
+# Branches, while loops, merge rules
+
+
+@refused(UsedOutsideBranch, "'v' is assigned in only one arm of the if of line .* and used after it.*in both arms")
+@at.kernel
+def one_arm(x: at.f32["N"], y: at.f32["N"]):
+    for i in at.parallel(x.shape[0]):
+        if x[i] > 0:
+            v = x[i]
+        y[i] = v
+
+
+@refused(UsedOutsideBranch, "'v' is assigned in only one arm")
+@at.kernel
+def one_inner_arm(x: at.f32["N"], y: at.f32["N"]):
+    for i in at.parallel(x.shape[0]):
+        if x[i] > 0:
+            if x[i] > 1:
+                v = x[i]
+            else:
+                w = x[i]
+        else:
+            v = 0.0
+        y[i] = v
+
+
+@refused(UsedOutsideLoop, "'v' is assigned only inside the loop of line")
+@at.kernel
+def only_in_while(x: at.f32["N"], y: at.f32["N"]):
+    for i in at.parallel(x.shape[0]):
+        n = 0
+        while n < 3:
+            v = x[i]
+            n += 1
+        y[i] = v
+
+
+@refused(BranchShapeDiffers, r"'v' has the shape \(\) after one arm of an if and \(N,\) after the other.*at.full")
+@at.kernel
+def arm_shapes(x: at.f32["M", "N"], y: at.f32["M", "N"]):
+    for i in at.parallel(x.shape[0]):
+        if x[i, 0] > 0:
+            v = 0.0
+        else:
+            v = x[i, :]
+        y[i, :] = v
+
+
+@refused(BranchTypeDiffers, r"'v' has type f32 after one arm of an if and i64 after the other.*at.cast\(..., at.f32\)")
+@at.kernel
+def arm_types(x: at.f32["N"], y: at.f32["N"]):
+    for i in at.parallel(x.shape[0]):
+        if x[i] > 0:
+            v = x[i]
+        else:
+            v = i
+        y[i] = v
+
+
+@refused(UnsupportedSyntax, "the name 'v' for a tuple in one arm and a value of type f32 in the other")
+@at.kernel
+def arm_kinds(x: at.f32["N"], y: at.f32["N"]):
+    for i in at.parallel(x.shape[0]):
+        if x[i] > 0:
+            v = x.shape
+        else:
+            v = x[i]
+        y[i] = v
+
+
+@refused(WrongType, "if does not take a value of type f32.*write a comparison of single numbers")
+@at.kernel
+def condition_number(x: at.f32["N"], y: at.f32["N"]):
+    for i in at.parallel(x.shape[0]):
+        if x[i]:
+            y[i] = 0
+
+
+@refused(WrongType, r"if does not take a value with the positions \(N,\).*at.any")
+@at.kernel
+def condition_row(x: at.f32["M", "N"], y: at.f32["M"]):
+    for i in at.parallel(x.shape[0]):
+        if x[i, :] > 0:
+            y[i] = 0
+
+
+@refused(BlockDependent, "tile 'i': a condition depends on where its blocks begin or end")
+@at.kernel
+def condition_of_block(x: at.f32["N"], y: at.f32["N"]):
+    for i in at.parallel(at.tile(x.shape[0])):
+        v = x[i]
+        if i.start > 3:
+            v = v * 2
+        y[i] = v
+
+
+@refused(BlockDependent, "tile 'j': an unfinished reduction over it decides a branch")
+@at.kernel
+def branch_of_part(x: at.f32["M", "N"], y: at.f32["M"]):
+    for i in at.parallel(x.shape[0]):
+        total = 0.0
+        for j in at.tile(x.shape[1]):
+            part = at.sum(x[i, j])
+            if part > 0:
+                total += part
+        y[i] = total
+
+
+@refused(UnsupportedSyntax, "a while loop that no trip can end")
+@at.kernel
+def forever(x: at.f32["N"], y: at.f32["N"]):
+    for i in at.parallel(x.shape[0]):
+        v = 0.0
+        while x[i] > 0:
+            v += 1
+        y[i] = v
+
+
+@refused(UnsupportedSyntax, "a while loop that no trip can end")
+@at.kernel
+def while_true(x: at.f32["N"], y: at.f32["N"]):
+    for i in at.parallel(x.shape[0]):
+        while True:
+            y[i] = x[i]
+
+
+@refused(UnsupportedSyntax, "the tuple 's', assigned before and inside a loop, is outside")
+@at.kernel
+def carried_tuple(x: at.f32["N"], y: at.f32["N"]):
+    for i in at.parallel(x.shape[0]):
+        s = (x[i], 0.0)
+        for k in at.range(3):
+            s = (s[1], s[0])
+        y[i] = s[0]
+
+
+@refused(ParallelMisplaced, "at.parallel stands where it may not: it is inside a branch")
+@at.kernel
+def parallel_in_branch(x: at.f32["N"], y: at.f32["N"], n: at.i32):
+    if n > 0:
+        for i in at.parallel(x.shape[0]):
+            y[i] = x[i]
+
+
+@at.function
+def sums_only(a, b):
+    return a[0] + b[0]
+
+
+@at.function
+def wider(a, b):
+    return a + at.cast(b, at.f64)
+
+
+@refused(MergeMisfit, "it returns 1 values, the loop carries low, total")
+@at.kernel
+def merge_count(x: at.f32["M", "N"], y: at.f32["M"]):
+    for i in at.parallel(x.shape[0]):
+        low, total = at.inf, 0.0
+        for j in at.tile(x.shape[1], merge=sums_only):
+            total = total + at.sum(x[i, j])
+            low = at.minimum(low, at.min(x[i, j]))
+        y[i] = total + low
+
+
+@refused(MergeMisfit, r"'total' is f32\(\) and becomes f64\(\)")
+@at.kernel
+def merge_type(x: at.f32["M", "N"], y: at.f32["M"]):
+    for i in at.parallel(x.shape[0]):
+        total = 0.0
+        for j in at.tile(x.shape[1], merge=wider):
+            total = total + at.sum(x[i, j])
+        y[i] = total
+
+
+@refused(WrongArguments, "the merge rule without_return has 1 parameters, 2 expected")
+@at.kernel
+def merge_parameters(x: at.f32["M", "N"], y: at.f32["M"]):
+    for i in at.parallel(x.shape[0]):
+        total = 0.0
+        for j in at.tile(x.shape[1], merge=without_return):
+            total = total + at.sum(x[i, j])
+        y[i] = total
+
+
+@refused(WrongArguments, "merge= is 'at.sum', which is no merge rule")
+@at.kernel
+def merge_by_sum(x: at.f32["M", "N"], y: at.f32["M"]):
+    for i in at.parallel(x.shape[0]):
+        total = 0.0
+        for j in at.tile(x.shape[1], merge=at.sum):
+            total = total + at.sum(x[i, j])
+        y[i] = total
+
+
+@refused(WrongArguments, "wrong arguments to at.online_softmax: the loop carries 1 variables, 3 expected")
+@at.kernel
+def merge_roles(x: at.f32["M", "N"], y: at.f32["M"]):
     for i in at.parallel(x.shape[0]):
         m = -at.inf
         for j in at.tile(x.shape[1], merge=at.online_softmax):
@@ -669,49 +983,88 @@ def merge(x: at.f32["M", "N"], y: at.f32["M"]):
         y[i] = m
 
 
-@refused(NotRealizedYet, r"if is not realized yet.*at.where\(condition, x, y\)")
+@refused(WrongArguments, "wrong arguments to at.online_softmax: max starts at 0.0, not at -inf")
 @at.kernel
-def branch(x: at.f32["N"], y: at.f32["N"]):
+def merge_start(x: at.f32["M", "N"], y: at.f32["M"]):
     for i in at.parallel(x.shape[0]):
-        if i > 0:
-            y[i] = x[i]
+        m, total, acc = 0.0, 0.0, 0.0
+        for j in at.tile(x.shape[1], merge=at.online_softmax):
+            acc += at.sum(x[i, j] * x[i, j])
+            total += at.sum(x[i, j])
+            m = at.maximum(m, at.max(x[i, j]))
+        y[i] = m + acc + total
 
 
-@refused(NotRealizedYet, "while is not realized yet")
+@refused(WrongArguments, "merge= belongs to a loop inside a program")
 @at.kernel
-def while_loop(x: at.f32["N"], y: at.f32["N"]):
-    for i in at.parallel(x.shape[0]):
-        while x[i] > 0:
-            y[i] = x[i]
+def merge_of_programs(x: at.f32["N"], y: at.f32["N"]):
+    for i in at.parallel(at.tile(x.shape[0], merge=at.online_softmax)):
+        y[i] = x[i]
 
 
-@refused(NotRealizedYet, "at.reshape is not realized yet")
+# To come
+
+
+@refused(NotRealizedYet, "the state of a loop or branch that meets itself along a tile is not realized yet")
 @at.kernel
-def reshape(x: at.f32["M", "N"], y: at.f32["M", "N"]):
-    for i in at.parallel(x.shape[0]):
-        y[i, :] = x[i, :].reshape(4)
+def outer_state(x: at.f32["N"], y: at.f32["N"]):
+    for i in at.parallel(at.tile(x.shape[0])):
+        v = x[i]
+        for k in at.range(3):
+            v = v + 1
+        y[i] = at.max(v[:, None] * v[None, :], axis=1)
 
 
-@refused(NotRealizedYet, "element type f16 is not realized yet")
 @at.kernel
 def half(x: at.f16["N"], y: at.f16["N"]):
     for i in at.parallel(x.shape[0]):
         y[i] = x[i]
 
 
-@refused(NotRealizedYet, r"dynamic=\['N'\] is not realized yet")
+@at.kernel
+def half_inside(x: at.f32["N"], y: at.f32["N"]):
+    for i in at.parallel(x.shape[0]):
+        y[i] = at.cast(x[i], at.bf16)
+
+
+@at.kernel
+def bytes_dot(a: at.i8["M", "K"], y: at.i32["M"]):
+    for i in at.parallel(a.shape[0]):
+        y[i] = at.dot(a[i, :], a[i, :])
+
+
 @at.kernel(dynamic=["N"])
 def dynamic(x: at.f32["N"], y: at.f32["N"]):
     for i in at.parallel(x.shape[0]):
         y[i] = x[i]
 
 
-@refused(NotRealizedYet, "a computed value that meets itself along a tile is not realized yet")
+def test_what_no_candidate_covers_is_refused_at_binding_and_interpreted():
+    with pytest.raises(NotRealizedYet, match="element type f16 is not realized yet"):
+        half.bind(N=3)
+    with pytest.raises(NotRealizedYet, match="element type bf16 is not realized yet"):
+        half_inside.bind(N=3)
+    with pytest.raises(NotRealizedYet, match="a contraction of integers, accumulated in i32, is not realized yet"):
+        bytes_dot.bind(M=3, K=2)
+    with pytest.raises(NotRealizedYet, match=r"dynamic=\['N'\] is not realized yet"):
+        dynamic.bind(N=3)
+    x = np.array([0.1, -3.0, 7.5])
+    for kernel, dtype in ((half, np.float16), (half_inside, np.float32), (dynamic, np.float32)):
+        result = at.interpret(kernel, x.astype(dtype), x.astype(dtype))["y"]
+        assert np.allclose(result.values, x, rtol=2.0**-8)
+    a = np.array([[100, 100], [-128, 3]], np.int8)
+    assert at.interpret(bytes_dot, a, np.zeros(2, np.int32))["y"].values.tolist() == [20000, 16393]
+
+
 @at.kernel
-def outer_tile(x: at.f32["N"], y: at.f32["N"]):
-    for i in at.parallel(at.tile(x.shape[0])):
-        v = x[i] + 1
-        y[i] = at.sum(v[:, None] * v[None, :], axis=1)
+def pairs(x: at.f32["N"], y: at.f32[2, "H"]):
+    for _p in at.parallel(1):
+        y[:, :] = x[:].reshape(2, -1)
+
+
+def test_a_reshape_that_only_sizes_can_judge_is_refused_at_binding():
+    with pytest.raises(ReshapeMisfit, match="a reshape of 5 elements into 4"):
+        pairs.bind(N=5, H=2)
 
 
 @pytest.mark.parametrize(("kernel", "kind", "text"), CASES)
@@ -853,7 +1206,7 @@ def test_a_kernel_needs_its_source():
 
 def test_every_source_error_has_a_test():
     here = inspect.getsource(inspect.getmodule(test_every_source_error_has_a_test))
-    elsewhere = {"BlockDependent", "LoadedWhereNotStored", "ProgramTileReduction", "StoreRace", "SliceOutOfBounds"}
+    elsewhere = {"LoadedWhereNotStored", "ProgramTileReduction", "StoreRace", "SliceOutOfBounds"}
     kinds = {k.__name__ for k in vars(errors).values() if inspect.isclass(k) and issubclass(k, SourceError)}
     missing = {k for k in kinds - elsewhere - {"SourceError"} if not re.search(rf"(refused|raises)\({k}\b", here)}
     assert not missing

@@ -8,7 +8,8 @@ import math
 from collections.abc import Iterator, Mapping
 
 from autotune.ir.affine import Atom, Coord, Start, Stop
-from autotune.ir.program import Axis, AxisKind, Let, Program, statements
+from autotune.ir.dependence import bare_products
+from autotune.ir.program import Axis, AxisKind, Let, Program, Reduce
 
 # Values are evaluated for so many programs at once that the largest one takes about this much: a few times L2.
 CHUNK_BYTES = 8 << 20
@@ -17,23 +18,30 @@ CHUNK_BYTES = 8 << 20
 def boxes(program: Program, blocks: Mapping[int, int]) -> Iterator[dict[int, range]]:
     """The parallel domain in boxes small enough for the largest value; none where an extent is 0."""
     extents = {a: program.axes[a].extent.evaluate({}) for a in program.parallel}
-    largest = max((_elements_of(s, program, blocks) for s in statements(program.body) if isinstance(s, Let)), default=1)
+    longest = {a.id: extents.get(a.id, _longest(a, program, blocks)) for a in program.axes}
+    unmade = bare_products(program)
+    lets = program.lets()
+    values = {_axes_of(let, lets, program) for let in lets.values() if let.id not in unmade}
     room = max(CHUNK_BYTES // 8, 1)
-    chunks = {}
-    for axis, extent in extents.items():
-        chunks[axis] = min(extent, max(extent * room // max(largest, 1), 1))
-        largest = -(-largest * chunks[axis] // max(extent, 1))
+    chunks = dict(longest)
+    for axis in program.parallel:
+        largest = max((math.prod(chunks[a] for a in axes) for axes in values if axis in axes), default=1)
+        chunks[axis] = min(chunks[axis], max(chunks[axis] * room // max(largest, 1), 1))
     ranges = [[range(k, min(k + chunks[a], n)) for k in range(0, n, max(chunks[a], 1))] for a, n in extents.items()]
     return (dict(zip(extents, choice, strict=True)) for choice in itertools.product(*ranges))
 
 
-def _elements_of(let: Let, program: Program, blocks: Mapping[int, int]) -> int:
-    """Upper estimate of a value's number of elements over the whole parallel domain."""
-    return math.prod(_longest(program.axes[a], program, blocks) for a in {*let.axes, *program.parallel})
+def _axes_of(let: Let, lets: Mapping[int, Let], program: Program) -> frozenset[int]:
+    """Axes that a value is spread over when it is made; a reduction asks at each place which coordinates exist."""
+    match let.value:
+        case Reduce(body=body, axes=reduced, contraction=None):
+            return frozenset(lets[body].axes).union(*(program.axes[a].extent.axes() for a in reduced))
+        case _:
+            return frozenset(let.axes)
 
 
 def _longest(axis: Axis, program: Program, blocks: Mapping[int, int]) -> int:
-    if axis.kind is AxisKind.RANGE:
+    if axis.kind in (AxisKind.RANGE, AxisKind.WHILE):
         return 1
     ranges: dict[Atom, tuple[int, int]] = {}
     for a in axis.extent.atoms():

@@ -26,6 +26,7 @@ from autotune.ir.program import (
     Store,
     Value,
     While,
+    operands,
     statements,
 )
 
@@ -80,6 +81,37 @@ def _varying_of(
             return frozenset(loops[axis].carries[slot].axes)
         case Joined(branch=branch, slot=slot):
             return frozenset(branches[branch].choices[slot].axes)
+
+
+def reads(statement: Statement) -> tuple[int, ...]:
+    """Value numbers that a statement itself reads, those of the regions inside it apart."""
+    match statement:
+        case Let(value=value):
+            return operands(value)
+        case Store(value=stored, mask=mask):
+            return (stored,) if mask is None else (stored, mask)
+        case For(carries=carries, merge=merge):
+            merged = () if merge is None else merge.merged
+            return (*(v for c in carries for v in (c.initial, c.updated)), *merged)
+        case While(carries=carries, condition=condition):
+            return (condition, *(v for c in carries for v in (c.initial, c.updated)))
+        case If(condition=condition, choices=choices):
+            return (condition, *(v for c in choices for v in (c.then, c.otherwise)))
+
+
+def bare_products(program: Program) -> frozenset[int]:
+    """Products that only contractions read, which sum them without making them."""
+    lets = program.lets()
+    summed = {n for n, let in lets.items() if isinstance(let.value, Reduce) and let.value.contraction is not None}
+    products = {v.body for v in (lets[n].value for n in summed) if isinstance(v, Reduce)}
+    read: set[int] = set()
+    for statement in statements(program.body):
+        used = reads(statement)
+        if isinstance(statement, Let) and statement.id in summed:
+            assert isinstance(statement.value, Reduce)
+            used = () if statement.value.init is None else (statement.value.init,)
+        read.update(used)
+    return frozenset(products - read)
 
 
 def coordinates(index: tuple[Index, ...]) -> frozenset[int]:

@@ -115,3 +115,34 @@ class NoFitFound(ProgramError):
             f"no fit found: the best placement of planner {self.planner!r} takes {self.needed_bytes} bytes, the "
             f"workspace has {self.capacity_bytes}; its search is bounded, so this does not prove that none exists"
         )
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class EndlessLoop(ProgramError):
+    """A while loop that made more trips than any loop is expected to."""
+
+    trips: int
+    line: int
+
+    def __str__(self) -> str:
+        return (
+            f"the while loop in line {self.line} still runs after {self.trips} trips; write a condition that becomes "
+            "false in every program"
+        )
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class WrongMergeRule(ProgramError):
+    """A merge rule whose result differs from that of the undivided loop; `parts` says how the loop was split."""
+
+    program: str
+    line: int
+    parts: str
+    expected: str
+    difference: str
+
+    def __str__(self) -> str:
+        return (
+            f"the merge rule of the loop in line {self.line} of {self.program!r} is wrong: {self.parts}, merged, give "
+            f"another result than the whole loop: {self.difference}; {self.expected}"
+        )

@@ -74,3 +74,36 @@ def merge(running: Grid, updated: Term, state: Term) -> Term:
     """The new state where the loop still runs, the old one where it has ended."""
     axes = union(running.axes, updated.axes, state.axes)
     return Term(axes=axes, number=select(stretch(running, axes), spread(updated, axes), spread(state, axes)))
+
+
+def certain(condition: Term) -> Grid:
+    """The value of a condition, whatever its error."""
+    return Grid(axes=condition.axes, array=condition.number.value)
+
+
+def doubted(condition: Term) -> Grid:
+    """Where an error may turn a condition."""
+    return Grid(axes=condition.axes, array=condition.number.bound > 0)
+
+
+def both(left: Grid, right: Grid) -> Grid:
+    return combine(np.logical_and, left, right)
+
+
+def either(left: Grid, right: Grid) -> Grid:
+    return combine(np.logical_or, left, right)
+
+
+def negated(grid: Grid) -> Grid:
+    return Grid(axes=grid.axes, array=~grid.array)
+
+
+def unknown_where(doubt: Grid, term: Term) -> Term:
+    """The same numbers, of which nothing is known where there is doubt."""
+    if not doubt.array.any():
+        return term
+    axes = union(doubt.axes, term.axes)
+    number = spread(term, axes)
+    return Term(
+        axes=axes, number=Approx(value=number.value, bound=np.where(stretch(doubt, axes), np.inf, number.bound))
+    )

@@ -59,10 +59,9 @@ def merge_repeated(region: list[DraftStatement], stored: frozenset[int], names: 
                 pure = statement.id not in products and not (isinstance(value, Load) and value.tensor in stored)
                 # equality would take 0.0, -0.0 and False for one number
                 key = (repr(replace(value, body=-1) if _contracts(value) else value), dtype)
-                if pure and key in first:
+                if pure and first.setdefault(key, statement.id) != statement.id:
                     names[statement.id] = first[key]
                     continue
-                first.setdefault(key, statement.id)
                 kept.append(replace(statement, value=value))
             case Store(value=stored_value, mask=mask):
                 new_mask = None if mask is None else names.get(mask, mask)

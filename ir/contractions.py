@@ -92,7 +92,7 @@ class _Layout:
         widths = dict(zip(self.left, left.shape, strict=True)) | dict(zip(self.right, right.shape, strict=True))
         order = (*self.stack, *self.rows, *self.columns)
         stack = product.shape[: len(self.stack)]
-        array = product.reshape(*stack, *(widths[a] for a in (*self.rows, *self.columns)))
+        array = product.reshape((*stack, *(widths[a] for a in (*self.rows, *self.columns))))
         return array.transpose([order.index(a) for a in self.axes])
 
 

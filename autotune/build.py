@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from autotune import jit
 from autotune.errors import AutotuneError
 from autotune.ir.buffer import BufferProgram
-from autotune.ir.phases import phase_graph
 from autotune.ir.program import Program
 from autotune.realizations.candidate import Candidate
 from autotune.realizations.emit import emit
@@ -51,12 +50,11 @@ def plan(program: Program, candidate: Candidate, target: Target) -> BufferProgra
 
     Raises: IllegalCandidateError with every reason where the candidate is refused.
     """
-    graph = phase_graph(program)
-    verdict = judge(program, graph, candidate, target)
+    verdict = judge(program, candidate, target)
     if isinstance(verdict, Refused):
         reasons = "; ".join(f"{reason.rule}: {reason.sentence}" for reason in verdict.reasons)
         raise IllegalCandidateError(what=f"candidate {candidate.id} is not legal here: {reasons}")
-    return lower(program, graph, candidate)
+    return lower(program, candidate)
 
 
 def emit_text(buffer_program: BufferProgram, target: Target) -> tuple[str, int]:

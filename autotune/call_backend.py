@@ -9,7 +9,6 @@ from typing import Any
 from autotune import build, jit
 from autotune.call_entry import Backend, Kernel, Run
 from autotune.call_recheck import fault
-from autotune.ir.phases import phase_graph
 from autotune.ir.program import Number, Program
 from autotune.planner import Answer, lookup
 from autotune.realizations.candidate import Candidate
@@ -42,14 +41,14 @@ def default_backend() -> Backend:
 
 
 def _refusal(program: Program, candidate: Candidate, target: Target) -> str | None:
-    verdict = judge(program, phase_graph(program), candidate, target)
+    verdict = judge(program, candidate, target)
     if isinstance(verdict, Refused):
         return "; ".join(f"{reason.rule}: {reason.sentence}" for reason in verdict.reasons)
     return None
 
 
 def _reference(program: Program, target: Target) -> Candidate:
-    return reference_candidate(program, phase_graph(program), target)
+    return reference_candidate(program, target)
 
 
 def _fault(

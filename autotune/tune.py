@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from autotune.calibration.prior import prior
-from autotune.ir.phases import phase_graph
 from autotune.ir.program import Number
 from autotune.ir.verify import verify
 from autotune.jit import can_run, host_target, parse_target
@@ -69,7 +68,7 @@ def search(
 
     if not can_run(machine):
         notify(PhaseStarted(title=workload.title, phase=Phase.ENUMERATE))
-        space = search_set(program, phase_graph(program), machine, prior(machine), seed=seed)
+        space = search_set(program, machine, prior(machine), seed=seed)
         with ForkServer() as server, Session(server, program, machine, (), seed=seed) as compiler:
             return compile_only(
                 space, compiler, workload, limits, target=machine.name, seed=seed, watch=watch, on_event=notify
@@ -77,7 +76,7 @@ def search(
 
     with open_database(database or load_settings().database) as store, ForkServer() as server:
         notify(PhaseStarted(title=workload.title, phase=Phase.ENUMERATE))
-        space = search_set(program, phase_graph(program), machine, prior(machine), seed=seed)
+        space = search_set(program, machine, prior(machine), seed=seed)
         book = Notebook(store, workload, legal_count=space.legal_count, refused=refused_rules(space.refused))
         if not space.candidates or book.covers(limits, seed):
             return remembered(space, book, limits, target=machine.name, seed=seed, watch=watch)

@@ -262,6 +262,10 @@ class Builder(ABC):
         """Register-class storage of the whole function: fixed-offset accesses become registers."""
 
     @abstractmethod
+    def stack(self, dtype: DType, elements: int, align_bytes: int) -> Pointer:
+        """An array in the stack frame of the whole function: memory like the workspace, placed by the compiler."""
+
+    @abstractmethod
     def view(self, workspace: Pointer, offset_bytes: int, dtype: DType) -> Pointer:
         """Typed array at a fixed byte offset of the workspace."""
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
-from autotune.ir.buffer import NestLoop, ReduceInto, StoreTensor, Tail
+from autotune.ir.buffer import InlineReduction, NestLoop, ReduceInto, StoreTensor, Tail
+from autotune.ir.program import Reduce, Reindex
 from autotune.ir.types import ReduceOp
 from autotune.realizations import vector_math
-from autotune.realizations.context import NestContext
+from autotune.realizations.context import NestContext, inner_lanes
 from autotune.realizations.mapping import EXACT_IN_ANY_ORDER
 from autotune.realizations.ranges import state_type
 from autotune.realizations.verdict import Refusal
@@ -109,6 +110,17 @@ class TailWithoutNeed(Refusal):
         return f"whole vectors cover every coordinate, so a {self.tail} tail has nothing to do"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InlineNotRealized(Refusal):
+    rule: ClassVar[str] = "inline-not-realized"
+    value: int
+    reason: str
+
+    @property
+    def sentence(self) -> str:
+        return f"reduction %{self.value} cannot be computed inside this nest: {self.reason}"
+
+
 def ragged(context: NestContext) -> bool:
     """Whether some coordinates of the vector axis do not fill a vector."""
     loop = context.vector_loop
@@ -125,6 +137,7 @@ def chain_steps(context: NestContext) -> int:
 def refuse_nest(context: NestContext) -> Iterator[Refusal]:
     """Rules on the register block, chains, polynomials and tail of one nest."""
     yield from refuse_block(context)
+    yield from _refuse_inline(context)
     yield from _refuse_variants(context)
     yield from _refuse_tail(context)
 
@@ -152,7 +165,76 @@ def live_registers(context: NestContext) -> int:
         registers = target.registers(state_type(context.facts.lets, sink.value, context.facts.ranges), lanes)
         pairs = 2 if context.reduce(sink).op is ReduceOp.ARGMAX else 1
         accumulators += outer * sink.chains * registers * pairs
+    for spec in context.nest.inline:
+        accumulators += inline_registers(context, spec)
     return accumulators + 2 * target.registers(context.widest, lanes)
+
+
+def inline_registers(context: NestContext, spec: InlineReduction) -> int:
+    """Accumulators of an inline reduction over the register block of its nest, in vector registers."""
+    target = context.facts.target
+    dtype = state_type(context.facts.lets, spec.value, context.facts.ranges)
+    axes = context.facts.lets[spec.value].axes
+    own = inner_lanes(spec)
+    outputs = prod(loop.factor for loop in context.nest.loops if loop.axis in axes and (own is None or loop.lanes == 1))
+    vector = context.vector_loop
+    if own is not None:
+        across = vector is not None and vector.axis in axes
+        held = vector.lanes.bit_length() if vector is not None and across else 0  # the tree's, one output each
+        return outputs * (spec.group if across else 1) * spec.chains * target.registers(dtype, own.lanes) + held
+    lanes = vector.lanes if vector is not None and vector.axis in axes else 1
+    return outputs * spec.chains * target.registers(dtype, lanes)
+
+
+def _refuse_inline(context: NestContext) -> Iterator[Refusal]:
+    lets = context.facts.lets
+    for spec in context.nest.inline:
+        reduce = lets[spec.value].value
+        assert isinstance(reduce, Reduce)
+        own = inner_lanes(spec)
+        steps = prod(loop.factor for loop in spec.loops)
+        if spec.chains > steps:
+            yield ChainsExceedBlock(chains=spec.chains, steps=steps)
+        reassociates = reduce.math.reassociate or reduce.op in EXACT_IN_ANY_ORDER
+        if spec.chains > 1 and not reassociates:
+            yield ChainsNeedReassociation(value=spec.value, chains=spec.chains)
+        for loop in spec.loops:
+            extent = context.extent(loop.axis)
+            if loop.factor > 1 and loop.step > max(extent, loop.lanes):
+                yield FactorExceedsExtent(axis=loop.axis, step=loop.step, extent=extent)
+        reason = _inline_obstacle(context, spec, own, reassociates)
+        if reason is not None:
+            yield InlineNotRealized(value=spec.value, reason=reason)
+
+
+def _inline_obstacle(
+    context: NestContext, spec: InlineReduction, own: NestLoop | None, reassociates: bool
+) -> str | None:
+    reduce = context.facts.lets[spec.value].value
+    assert isinstance(reduce, Reduce)
+    inside = context.computed_for((reduce.body,))
+    if any(other.value in inside for other in context.nest.inline):
+        return "another reduction is computed inside it"
+    if any(isinstance(context.facts.lets[v].value, Reindex) for v in context.computed_for((spec.value,)) - inside):
+        return "it is read along other axes than its own"
+    if own is None:
+        if spec.group > 1:
+            return "outputs are grouped although no lanes have to be brought together"
+        return None
+    if reduce.op is not ReduceOp.SUM or not reassociates:
+        return "lanes of its own need a sum that may be reassociated"
+    if context.nest.tail is not Tail.MASK:
+        return "lanes of its own need a masked tail"
+    uneven = context.dynamic(own.axis) or any(extent % own.lanes for extent in context.extents(own.axis))
+    dtypes = {a.let.dtype for a in context.accesses if a.within == spec.value}
+    if uneven and not all(context.facts.target.masks(dtype) for dtype in dtypes):
+        return "its last vector is partial and the target cannot mask it"
+    vector = context.vector_loop
+    if vector is not None and vector.axis in context.facts.lets[spec.value].axes and own.lanes < vector.lanes:
+        return f"{own.lanes} lanes of contributions cannot become {vector.lanes} results"
+    if vector is not None and vector.axis == own.axis:
+        return "its lanes run along the nest's own vector axis"
+    return None
 
 
 def _refuse_chains(context: NestContext) -> Iterator[Refusal]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from autotune.ir.affine import Affine, Coord, coord
-from autotune.ir.buffer import Body, InlineReduction, Nest, NestLoop, ReduceInto, Sink, StoreBuffer, StoreTensor
+from autotune.ir.buffer import Body, InlineReduction, Nest, NestLoop, Part, ReduceInto, Sink, StoreBuffer, StoreTensor
 from autotune.ir.dependence import coordinates
 from autotune.ir.program import (
     AxisKind,
@@ -112,10 +112,11 @@ class NestContext:
     blocks: dict[int, int]
     tile_blocks: dict[int, int]
     loops_around: tuple[int, ...] = ()
+    parts: tuple[tuple[int, Part], ...] = ()
 
     def exchanged(self, nest: Nest) -> NestContext:
         """The same surroundings around the same sinks with other loops; what loops cannot change is kept."""
-        other = NestContext(self.facts, self.body, nest, self.blocks, self.tile_blocks, self.loops_around)
+        other = NestContext(self.facts, self.body, nest, self.blocks, self.tile_blocks, self.loops_around, self.parts)
         for name in ("reduced_axes", "produced", "computed", "read_reductions", "functions", "widest", "accesses"):
             if name in self.__dict__:
                 other.__dict__[name] = self.__dict__[name]

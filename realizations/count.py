@@ -217,6 +217,9 @@ class CountingBuilder(CountingValues):
     def slot(self, dtype: DType, elements: int, align_bytes: int) -> Pointer:
         return Pointer(dtype, Space.REGISTER, Slot())
 
+    def stack(self, dtype: DType, elements: int, align_bytes: int) -> Pointer:
+        return Pointer(dtype, Space.WORKSPACE, None)
+
     def view(self, workspace: Pointer, offset_bytes: int, dtype: DType) -> Pointer:
         return Pointer(dtype, Space.WORKSPACE, None)
 

@@ -128,6 +128,8 @@ class _BodyWriter:
     def _place(self, buffer: Buffer) -> Pointer:
         if buffer.storage is StorageClass.REGISTER:
             return self.builder.slot(buffer.dtype, buffer.elements, SLOT_ALIGNMENT_BYTES)
+        if buffer.storage is StorageClass.STACK:
+            return self.builder.stack(buffer.dtype, buffer.elements, SLOT_ALIGNMENT_BYTES)
         return self.builder.view(self.builder.workspace, buffer.offset_bytes, buffer.dtype)
 
     def _single(self, start: Vector | None, iv: Vector) -> AxisPoint:

@@ -14,6 +14,7 @@ from autotune.realizations.context import NestContext, ProgramFacts
 from autotune.realizations.lower import lower, nests_with_loops
 from autotune.realizations.predict import count, only_body
 from autotune.realizations.target import Target
+from autotune.realizations.tiled import tiled
 from autotune.realizations.verdict import Legal, Refusal, Refused, Verdict
 
 RULES: tuple[type[Refusal], ...] = (
@@ -45,6 +46,8 @@ RULES: tuple[type[Refusal], ...] = (
     compute.MaskUnsupported,
     compute.OverlapUnsafe,
     compute.TailWithoutNeed,
+    compute.InlineNotRealized,
+    packet.NothingToSplitAt,
     packet.CloneIneligible,
     packet.OverSourceBudget,
     packet.OverCloneBudget,
@@ -54,21 +57,31 @@ RULES: tuple[type[Refusal], ...] = (
 )
 
 
-def judge(program: Program, graph: PhaseGraph, candidate: Candidate, target: Target) -> Verdict:
+def judge(program: Program, candidate: Candidate, target: Target) -> Verdict:
     """Legal, or refused with every reason found at the first level that finds any.
 
     Levels: the candidate as data; its nests once lowered; workspace and code budgets.
     """
-    facts = ProgramFacts(program, target)
-    reasons = tuple(refuse_candidate(facts, graph, candidate))
+    reasons = tuple(refuse_tiles(program, candidate, target))
     if reasons:
         return Refused(reasons=reasons)
-    plan = lower(program, graph, candidate)
+    view = tiled(program, candidate.tiles)
+    facts = ProgramFacts(view.program, target)
+    reasons = tuple(refuse_candidate(facts, view.graph, candidate))
+    if reasons:
+        return Refused(reasons=reasons)
+    plan = lower(program, candidate)
     reasons = tuple(refuse_plan(facts, plan, candidate))
     if reasons:
         return Refused(reasons=reasons)
     reasons = tuple(refuse_budgets(plan, candidate, target))
     return Refused(reasons=reasons) if reasons else Legal()
+
+
+def refuse_tiles(program: Program, candidate: Candidate, target: Target) -> Iterator[Refusal]:
+    """Rules on the blocks, which decide what program the other choices refer to."""
+    malformed = tuple(form.refuse_tiles(program, candidate))
+    yield from malformed or mapping.refuse_tiles(ProgramFacts(program, target), candidate)
 
 
 def refuse_candidate(facts: ProgramFacts, graph: PhaseGraph, candidate: Candidate) -> Iterator[Refusal]:
@@ -79,15 +92,17 @@ def refuse_candidate(facts: ProgramFacts, graph: PhaseGraph, candidate: Candidat
         return
     buffered = {phase for phase, choice in candidate.storage if isinstance(choice, Buffered)}
     always = (PhaseKind.REDUCTION, PhaseKind.STORE, PhaseKind.CARRY)
-    sinks = [p.number for p in graph.phases if p.kind in always or p.number in buffered]
+    inside = {phase for phase, _ in candidate.contribution} - buffered
+    sinks = [p.number for p in graph.phases if (p.kind in always or p.number in buffered) and p.number not in inside]
     missing = tuple(storage.refuse_missing(candidate, sinks))
     if missing:
         yield from missing
         return
-    yield from mapping.refuse_tiles(facts, candidate)
+    yield from mapping.refuse_packing(facts, candidate)
     yield from mapping.refuse_agreement(candidate)
     yield from storage.refuse_layouts(facts, candidate, {p.number: p.axes for p in graph.phases})
     yield from storage.refuse_nest_order(candidate)
+    yield from packet.refuse_predicates(facts.program, candidate.predicates)
     yield from split.refuse(candidate.split)
     yield from schedule.refuse(facts.program, candidate.schedule)
 
@@ -96,7 +111,10 @@ def contexts(facts: ProgramFacts, plan: BufferProgram, body: Body, candidate: Ca
     """Every nest of a body with what surrounds it, in order."""
     blocks = dict(plan.blocks)
     tiles = {tile.axis: tile.block for tile in candidate.tiles}
-    return [NestContext(facts, body, nest, blocks, tiles, around) for around, nest in nests_with_loops(body.steps)]
+    return [
+        NestContext(facts, body, nest, blocks, tiles, tuple(a for a, _ in around), around)
+        for around, nest in nests_with_loops(body.steps)
+    ]
 
 
 def refuse_nest(context: NestContext) -> Iterator[Refusal]:

@@ -221,6 +221,11 @@ class LlvmBuilder(LlvmValues):
         name = self._out.prologue_value(f"alloca [{elements} x {text.memory_text(dtype, 1)}], align {align_bytes}")
         return Pointer(dtype, Space.REGISTER, name)
 
+    def stack(self, dtype: DType, elements: int, align_bytes: int) -> Pointer:
+        name = self._out.prologue_value(f"alloca [{elements} x {text.memory_text(dtype, 1)}], align {align_bytes}")
+        self._memory_scopes[name] = self._out.scope()
+        return Pointer(dtype, Space.WORKSPACE, name)
+
     def view(self, workspace: Pointer, offset_bytes: int, dtype: DType) -> Pointer:
         if offset_bytes == 0:
             return Pointer(dtype, Space.WORKSPACE, workspace.handle)

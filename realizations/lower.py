@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from autotune.ir.buffer import (
     BlockLoop,
     Body,
+    Branch,
     Buffer,
     BufferProgram,
     InlineReduction,
@@ -24,9 +25,10 @@ from autotune.ir.buffer import (
     StoreTensor,
     Tail,
     Transfer,
+    WhileLoop,
 )
 from autotune.ir.phases import Phase, PhaseGraph, PhaseKind
-from autotune.ir.planners import linear
+from autotune.ir.planners import place
 from autotune.ir.program import (
     AxisKind,
     Carried,
@@ -66,7 +68,7 @@ def lower(program: Program, candidate: Candidate) -> BufferProgram:
     workspace = 0
     for role in (Role.WHOLE,) if divisible else cloned:
         body = _BodyLowering(program, graph, candidate, dict(blocks), role).lower()
-        buffers, used = linear(body.buffers)
+        buffers, used = place(program, body, candidate.planner)
         bodies.append(replace(body, buffers=buffers))
         workspace = max(workspace, used)
     return BufferProgram(program=program, blocks=blocks, bodies=tuple(bodies), workspace_bytes=workspace)
@@ -308,7 +310,9 @@ class _BodyLowering:
         whole = BlockLoop(axis=statement.axis, block=block, body=body)
         if statement.axis not in self.candidate.predicates:
             return [*steps, whole]
-        bound, assumed = known_prefix(self.program, statement)
+        prefix = known_prefix(self.program, statement)
+        assert prefix is not None, "judged before"
+        bound, assumed = prefix
         head = replace(whole, part=Part.HEAD, bound=bound, assumed=assumed)
         return [*steps, head, replace(whole, part=Part.REST, bound=bound)]
 
@@ -467,13 +471,20 @@ def nest_order(domain: Sequence[int], reduced: set[int], first: Sequence[int] = 
     return (*(a for a in ordered if a not in reduced), *(a for a in ordered if a in reduced))
 
 
-def nests_with_loops(steps: Sequence[Step], around: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], Nest]]:
-    """Every nest of a body with the axes of the loops around it, in order."""
+def nests_with_loops(
+    steps: Sequence[Step], around: tuple[tuple[int, Part], ...] = ()
+) -> Iterator[tuple[tuple[tuple[int, Part], ...], Nest]]:
+    """Every nest of a body with the loops around it and the part of each that it stands in, in order."""
     for step in steps:
-        if isinstance(step, Nest):
-            yield around, step
-        else:
-            yield from nests_with_loops(step.body, (*around, step.axis))
+        match step:
+            case Nest():
+                yield around, step
+            case BlockLoop():
+                yield from nests_with_loops(step.body, (*around, (step.axis, step.part)))
+            case WhileLoop():
+                yield from nests_with_loops((*step.test, *step.body), (*around, (step.axis, Part.ALL)))
+            case Branch():
+                yield from nests_with_loops((*step.then, *step.otherwise), around)
 
 
 def nests_of(steps: Sequence[Step]) -> Iterator[Nest]:

@@ -110,9 +110,13 @@ def lanes_of(target: Target) -> tuple[int, ...]:
 
 
 def refuse_tiles(facts: ProgramFacts, candidate: Candidate) -> Iterator[Refusal]:
-    """Rules on the blocks of tile loops and packed programs."""
+    """Rules on the blocks of tile loops and packed programs that the sizes decide."""
     axes = facts.program.axes
-    packed = tuple(t.axis for t in candidate.tiles if t.axis in facts.program.parallel and t.block > 1)
+    packed = tuple(
+        t.axis
+        for t in candidate.tiles
+        if t.axis in facts.program.parallel and t.block > 1 and axes[t.axis].extent.constant > 1
+    )
     extents = {t.axis: facts.ranges.most(t.axis) for t in candidate.tiles}
     for tile in candidate.tiles:
         if tile.block > max(1, extents[tile.axis]):
@@ -120,6 +124,10 @@ def refuse_tiles(facts: ProgramFacts, candidate: Candidate) -> Iterator[Refusal]
     program_axes = tuple(a for a in packed if axes[a].kind.value == "program")
     if len(program_axes) > 1:
         yield SeveralPackedAxes(axes=program_axes)
+
+
+def refuse_packing(facts: ProgramFacts, candidate: Candidate) -> Iterator[Refusal]:
+    """Rules on joined programs that the loops of the program they leave decide."""
     for tile in candidate.tiles:
         if tile.block > 1 and tile.axis in facts.program.parallel:
             for loop in facts.loops_varying_along(tile.axis):

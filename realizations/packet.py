@@ -3,12 +3,14 @@ Must not know costs; counts builder instructions, never LLVM's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
+from autotune.ir.program import For, Program, statements
 from autotune.realizations.candidate import Clones
+from autotune.realizations.predicates import known_prefix
 from autotune.realizations.target import Target
 from autotune.realizations.verdict import Refusal
 
@@ -54,6 +56,24 @@ class OverCloneBudget(Refusal):
     @property
     def sentence(self) -> str:
         return f"the full clone has {self.instructions} builder instructions; at most {self.limit} may be retained"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NothingToSplitAt(Refusal):
+    rule: ClassVar[str] = "nothing-to-split-at"
+    loop: int
+
+    @property
+    def sentence(self) -> str:
+        return f"loop a{self.loop} has no comparison of indices that is known to hold for its first coordinates"
+
+
+def refuse_predicates(program: Program, predicates: Sequence[int]) -> Iterator[Refusal]:
+    """A loop is split only where some comparison inside it is decided by that."""
+    loops = {s.axis: s for s in statements(program.body) if isinstance(s, For)}
+    for axis in predicates:
+        if axis not in loops or known_prefix(program, loops[axis]) is None:
+            yield NothingToSplitAt(loop=axis)
 
 
 def decide(clones: Clones, partial: bool, general: int, full: int, target: Target) -> CloneDecision:

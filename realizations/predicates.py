@@ -12,10 +12,10 @@ from autotune.ir.specialize import index_expression
 from autotune.ir.types import Op
 
 
-def known_prefix(program: Program, loop: For) -> tuple[Affine, tuple[int, ...]]:
+def known_prefix(program: Program, loop: For) -> tuple[Affine, tuple[int, ...]] | None:
     """The coordinate of a loop below which comparisons of indices inside it hold at every point, and those values.
 
-    Raises: ValueError where the loop has no such comparison.
+    None where there is none. A comparison counts where it is linear in the coordinate and the blocks bound the rest.
     """
     lets = program.lets()
     bounds: list[Affine] = []
@@ -27,7 +27,7 @@ def known_prefix(program: Program, loop: For) -> tuple[Affine, tuple[int, ...]]:
                 bounds.append(bound)
                 assumed.append(statement.id)
     if not bounds:
-        raise ValueError(f"loop a{loop.axis} has no comparison that holds for its first coordinates")
+        return None
     return reduce(least, bounds), tuple(assumed)
 
 

@@ -6,7 +6,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from autotune.ir.buffer import BlockLoop, Body, BufferProgram, Nest, ReduceInto, Step
+from autotune.ir.buffer import (
+    BlockLoop,
+    Body,
+    Branch,
+    BufferProgram,
+    InlineReduction,
+    Nest,
+    Part,
+    ReduceInto,
+    Step,
+    WhileLoop,
+)
 from autotune.ir.program import AxisKind, Reduce, Value
 from autotune.realizations.count import CountingBuilder
 from autotune.realizations.emit import emit
@@ -46,21 +57,38 @@ def _steps_of_body(plan: BufferProgram, body: Body) -> float:
     ranges = Ranges(plan.program)
     blocks = dict(plan.blocks)
 
+    def extent_of(axis: int) -> int:
+        return blocks[axis] if axis in blocks else ranges.most(axis)
+
     def of_nest(nest: Nest) -> float:
+        lets = plan.program.lets()
+        inside = sum(of_inline(nest, spec) for spec in nest.inline)
         chains = [s.chains for s in nest.sinks if isinstance(s, ReduceInto)]
         if not chains:
-            return 0.0
-        lets = plan.program.lets()
+            return inside
         reduced = {a for s in nest.sinks if isinstance(s, ReduceInto) for a in _reduced(lets[s.value].value)}
         steps = 1.0
         for loop in nest.loops:
-            extent = blocks.get(loop.axis, ranges.most(loop.axis))
+            extent = extent_of(loop.axis)
             trips = -(-extent // loop.lanes)
             if loop.axis in reduced:
                 steps *= trips
             else:
                 steps *= -(-trips // loop.factor)
-        return steps / min(chains)
+        return max(inside, steps / min(chains))
+
+    def of_inline(nest: Nest, spec: InlineReduction) -> float:
+        """One chain after the other, each register block of outputs starting anew."""
+        steps = 1.0
+        for loop in spec.loops:
+            steps *= -(-extent_of(loop.axis) // loop.lanes)
+        own = any(loop.lanes > 1 for loop in spec.loops)
+        for loop in nest.loops:
+            if loop.axis not in plan.program.lets()[spec.value].axes:
+                continue
+            outputs = -(-extent_of(loop.axis) // loop.lanes)
+            steps *= outputs * loop.lanes / spec.group if own and loop.lanes > 1 else -(-outputs // loop.factor)
+        return steps / spec.chains
 
     def of(steps: Sequence[Step]) -> float:
         total = 0.0
@@ -71,7 +99,11 @@ def _steps_of_body(plan: BufferProgram, body: Body) -> float:
                 case BlockLoop():
                     extent = ranges.most(step.axis)
                     whole = -(-extent // step.block) if axes[step.axis].kind is AxisKind.RANGE else 1
-                    total += of(step.body) * whole
+                    total += 0.0 if step.part is Part.HEAD else of(step.body) * whole
+                case WhileLoop():
+                    total += of((*step.test, *step.body))
+                case Branch():
+                    total += max(of(step.then), of(step.otherwise))
         return total
 
     return of(body.steps) * plan.packets
@@ -106,6 +138,14 @@ def only_nest(body: Body, number: int, exchange: Callable[[Nest], Nest]) -> Body
                     inner = keep(step.body)
                     if inner:
                         kept.append(replace(step, body=inner))
+                case WhileLoop():
+                    test, inner = keep(step.test), keep(step.body)
+                    if test or inner:
+                        kept.append(replace(step, test=test, body=inner))
+                case Branch():
+                    then, otherwise = keep(step.then), keep(step.otherwise)
+                    if then or otherwise:
+                        kept.append(replace(step, then=then, otherwise=otherwise))
                 case Nest():
                     if step.number == number:
                         kept.append(exchange(step))

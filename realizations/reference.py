@@ -6,29 +6,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autotune.ir.buffer import Tail, Transfer
-from autotune.ir.phases import PhaseGraph, PhaseKind
+from autotune.ir.phases import PhaseKind
 from autotune.ir.program import AxisKind, Program
 from autotune.realizations.candidate import Buffered, Candidate, Clones, Direct, Inline, Storage, Tile
+from autotune.realizations.choices import variant_choices
 from autotune.realizations.context import NestContext, ProgramFacts
-from autotune.realizations.enumerate import Enumerator, variant_choices
+from autotune.realizations.enumerate import Enumerator
 from autotune.realizations.legality import contexts, refuse_nest
 from autotune.realizations.lower import lower
 from autotune.realizations.storage import forced_copies
 from autotune.realizations.structure import NestChoice, Structure, assemble
 from autotune.realizations.target import Target
 from autotune.realizations.tensor_access import contiguous_axis, flatten
+from autotune.realizations.tiled import tiled
 
 
-def reference_candidate(program: Program, graph: PhaseGraph, target: Target) -> Candidate:
+def reference_candidate(program: Program, target: Target) -> Candidate:
     """The candidate every search starts from and every call may fall back to.
 
     One nest a sink, nothing buffered, no unrolling, one chain, a scalar tail, one general body; gathers where the
     lanes are not contiguous; a nest that its rules keep from those lanes is scalar.
     """
-    facts = ProgramFacts(program, target)
-    structure = reference_structure(facts, graph)
+    structure = reference_structure(program, target)
+    facts = ProgramFacts(tiled(program, structure.tiles).program, target)
     plain = {n: _scalar_choice() for n in structure.nest_numbers}
-    plan = lower(program, graph, assemble(structure, plain))
+    plan = lower(program, assemble(structure, plain))
     choices = dict(plain)
     around = contexts(facts, plan, plan.bodies[-1], assemble(structure, plain))
     for number in structure.nest_numbers:
@@ -36,13 +38,12 @@ def reference_candidate(program: Program, graph: PhaseGraph, target: Target) -> 
     return assemble(structure, choices)
 
 
-def reference_structure(facts: ProgramFacts, graph: PhaseGraph) -> Structure:
+def reference_structure(program: Program, target: Target) -> Structure:
     """Nests, blocks and transfers of the reference candidate."""
-    program = facts.program
-    enumerator = Enumerator(facts, graph)
+    facts = ProgramFacts(program, target)
     contiguous = (contiguous_axis(flatten(program.tensor(s.tensor), s.index)) for s in facts.stores)
     lane_axis = next((axis for axis in contiguous if axis is not None), None)
-    lanes = facts.target.lanes(program.tensor(facts.stores[0].tensor).dtype)
+    lanes = target.lanes(program.tensor(facts.stores[0].tensor).dtype)
     if lane_axis in program.parallel and (
         program.axes[lane_axis].extent.constant < lanes or facts.loops_varying_along(lane_axis)
     ):
@@ -55,22 +56,23 @@ def reference_structure(facts: ProgramFacts, graph: PhaseGraph) -> Structure:
         elif axis.id in program.parallel:
             packed = axis.id == lane_axis and extent >= lanes
             tiles.append(Tile(axis=axis.id, block=lanes if packed else 1))
+    enumerator = Enumerator(program, tuple(tiles), target)
+    across = () if lane_axis is None else (lane_axis,)
     storage: dict[int, Storage] = {
         p.number: Direct() if p.kind is PhaseKind.LOAD else Inline()
-        for p in graph.phases
+        for p in enumerator.phases
         if p.kind in (PhaseKind.LOAD, PhaseKind.ELEMENTWISE)
     }
-    for number in forced_copies(facts, graph):
-        storage[number] = Buffered(layout=enumerator.layout(graph.phases[number], lane_axis))
+    for number in forced_copies(enumerator.facts, enumerator.graph):
+        storage[number] = Buffered(layout=enumerator.layout(enumerator.phases[number], across))
     nests = list(enumerator.partitions(tuple(storage.items()), None))[-1]
     transfer: tuple[tuple[int, Transfer], ...] = ()
     if lane_axis is not None:
-        strided = (p for p in graph.phases if p.kind in (PhaseKind.LOAD, PhaseKind.STORE))
+        strided = (p for p in enumerator.phases if p.kind in (PhaseKind.LOAD, PhaseKind.STORE))
         transfer = tuple((p.number, Transfer.GATHER) for p in strided if enumerator.strided(p, lane_axis))
     return Structure(
         tiles=tuple(tiles),
-        lane_axis=lane_axis,
-        packed_axis=lane_axis if lane_axis in program.parallel else None,
+        lanes=across,
         storage=tuple(sorted(storage.items())),
         nests=nests,
         transfer=transfer,

@@ -19,10 +19,20 @@ from autotune.realizations.candidate import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Inside:
+    """A reduction computed inside a nest: its phase and value, and the axis across lanes of its own if it has any."""
+
+    phase: int
+    value: int
+    axis: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
     """Blocks, lane axes, storage, fusion, transfers, clones and splits: what decides which nests there are.
 
-    `lanes` names axes in order of preference: a nest has the first one it walks across its lanes.
+    `lanes` names axes in order of preference: a nest has the first one it walks across its lanes. `inside` are the
+    reductions computed inside a nest.
     """
 
     tiles: tuple[Tile, ...]
@@ -31,6 +41,7 @@ class Structure:
     nests: tuple[tuple[int, int], ...]
     transfer: tuple[tuple[int, Transfer], ...]
     packet: Clones
+    inside: tuple[Inside, ...] = ()
     predicates: tuple[int, ...] = ()
     planner: Planner = Planner.LINEAR
 
@@ -49,7 +60,7 @@ class InlineChoice:
 
     phase: int
     value: int
-    contribution: Contribution = Contribution()
+    contribution: Contribution
 
     def apply(self, spec: InlineReduction) -> InlineReduction:
         """The inline reduction with these loops and chains."""
@@ -98,7 +109,7 @@ class NestChoice:
             sinks=tuple(sink(old) for old in nest.sinks),
             tail=self.tail,
             variants=tuple(v for v in self.variants if v[0] in used),
-            inline=tuple(inner[spec.value].apply(spec) for spec in nest.inline),
+            inline=tuple(inner[s.value].apply(s) if s.value in inner else s for s in nest.inline),
         )
 
 
@@ -112,6 +123,8 @@ def assemble(structure: Structure, choices: dict[int, NestChoice]) -> Candidate:
         compute[phase] = Compute(
             blocks=choice.blocks, chains=choice.chains, variants=choice.variants, order=choice.order
         )
+    contribution = {i.phase: Contribution() for i in structure.inside}
+    contribution.update((i.phase, i.contribution) for choice in choices.values() for i in choice.inline)
     return Candidate(
         tiles=structure.tiles,
         mapping=tuple(sorted(mapping.items())),
@@ -121,7 +134,7 @@ def assemble(structure: Structure, choices: dict[int, NestChoice]) -> Candidate:
         compute=tuple(sorted(compute.items())),
         tail=tuple((nest, choices[nest].tail) for nest in structure.nest_numbers),
         packet=structure.packet,
-        contribution=tuple(sorted((i.phase, i.contribution) for choice in choices.values() for i in choice.inline)),
+        contribution=tuple(sorted(contribution.items())),
         predicates=structure.predicates,
         planner=structure.planner,
     )

@@ -38,7 +38,7 @@ def cloned(workload: Workload) -> Candidate:
 
 
 def _rules(workload: Workload, candidate: Candidate, **budgets: int) -> set[str]:
-    verdict = judge(workload.program, workload.graph, candidate, replace(_TARGET, **budgets))  # type: ignore[arg-type]
+    verdict = judge(workload.program, candidate, replace(_TARGET, **budgets))  # type: ignore[arg-type]
     return {reason.rule for reason in verdict.reasons} if isinstance(verdict, Refused) else set()
 
 
@@ -56,7 +56,7 @@ def test_a_full_clone_over_budget_is_refused_by_the_budget_it_breaks(workload: W
     tiny_source = replace(_TARGET, source_budget_instructions=50)
     assert _rules(workload, cloned, clone_budget_instructions=50) == {"over-clone-budget"}
     assert _rules(workload, cloned, source_budget_instructions=50) == {"over-source-budget"}
-    plan = lower(workload.program, workload.graph, cloned)
+    plan = lower(workload.program, cloned)
     assert decision(plan, Clones.FULL, tiny_clone) is CloneDecision.OVER_CLONE_BUDGET
     assert decision(plan, Clones.FULL, tiny_source) is CloneDecision.OVER_SOURCE_BUDGET
     assert decision(plan, Clones.GENERAL, tiny_source) is CloneDecision.NOT_REQUESTED
@@ -65,7 +65,7 @@ def test_a_full_clone_over_budget_is_refused_by_the_budget_it_breaks(workload: W
 
 
 def test_the_budgets_allow_exactly_what_they_say(workload: Workload, cloned: Candidate) -> None:
-    plan = lower(workload.program, workload.graph, cloned)
+    plan = lower(workload.program, cloned)
     whole = replace(plan, bodies=tuple(body for body in plan.bodies if body.full))
     size = count(whole, _TARGET).instructions
     assert not _rules(workload, cloned, clone_budget_instructions=size)
@@ -73,15 +73,15 @@ def test_the_budgets_allow_exactly_what_they_say(workload: Workload, cloned: Can
 
 
 def test_a_full_clone_without_partial_packets_is_ineligible(workload: Workload) -> None:
-    reference = reference_candidate(workload.program, workload.graph, _TARGET)
+    reference = reference_candidate(workload.program, _TARGET)
     assert _rules(workload, replace(reference, packet=Clones.FULL)) == {"clone-ineligible"}
-    plan = lower(workload.program, workload.graph, replace(reference, packet=Clones.FULL))
+    plan = lower(workload.program, replace(reference, packet=Clones.FULL))
     assert decision(plan, Clones.FULL, _TARGET) is CloneDecision.INELIGIBLE
 
 
 def test_choices_that_change_nothing_give_the_same_object(workload: Workload) -> None:
     """The order of program axes spelled out, a grain for one thread, the tail and lanes' axis of scalar nests."""
-    reference = reference_candidate(workload.program, workload.graph, _TARGET)
+    reference = reference_candidate(workload.program, _TARGET)
     scalar = replace(
         reference,
         mapping=tuple((phase, Mapping(axis=None, lanes=1)) for phase, _ in reference.mapping),
@@ -101,7 +101,7 @@ def test_choices_that_change_nothing_give_the_same_object(workload: Workload) ->
 
 
 def test_equal_builds_are_equal(workload: Workload) -> None:
-    reference = reference_candidate(workload.program, workload.graph, _TARGET)
+    reference = reference_candidate(workload.program, _TARGET)
     first, second = (build.build(workload.program, reference, _TARGET) for _ in range(2))
     assert first.object_bytes == second.object_bytes
     assert first.sha256 == second.sha256
@@ -109,7 +109,7 @@ def test_equal_builds_are_equal(workload: Workload) -> None:
 
 
 def test_an_illegal_candidate_is_refused_with_its_reasons(workload: Workload) -> None:
-    reference = reference_candidate(workload.program, workload.graph, _TARGET)
+    reference = reference_candidate(workload.program, _TARGET)
     with pytest.raises(build.IllegalCandidateError, match=r"candidate [0-9a-f]{12} is not legal here: threads-not-"):
         build.plan(workload.program, replace(reference, schedule=Schedule(threads=2)), _TARGET)
     with pytest.raises(build.IllegalCandidateError, match="split-without-merge"):

@@ -64,7 +64,7 @@ def kernel() -> Kernel:
 def remember(path: Path, kernel: Kernel, sha256: str | None = None) -> None:
     """Store the reference candidate as if it had won."""
     program, target = kernel.bind(**SHAPE), host_target()
-    chosen = reference_candidate(program, phase_graph(program), target)
+    chosen = reference_candidate(program, target)
     made = build.build(program, chosen, target)
     workload = workload_of(kernel.program, SHAPE, target)
     with open_database(path) as database:
@@ -114,7 +114,7 @@ def test_other_code_is_checked_against_the_oracle(path: Path, kernel: Kernel) ->
 
 def test_candidate_that_is_not_legal_here_is_refused_with_its_rule(path: Path, kernel: Kernel) -> None:
     program, target = kernel.bind(**SHAPE), host_target()
-    chosen = reference_candidate(program, phase_graph(program), target)
+    chosen = reference_candidate(program, target)
     backend = default_backend()
     assert backend.refusal(program, chosen, target) is None
     refusal = backend.refusal(program, replace(chosen, split=Split(parts=2)), target)

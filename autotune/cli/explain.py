@@ -63,24 +63,24 @@ def explain(
 
 def explained(subject: Subject, candidate: Candidate) -> Explanation:
     """Everything known of one candidate."""
-    from autotune.ir.phases import phase_graph
     from autotune.planner import Policy
     from autotune.realizations.legality import decision, judge
     from autotune.realizations.lower import lower
+    from autotune.realizations.tiled import tiled
     from autotune.realizations.verdict import Legal
     from autotune.report.explain import Explanation
 
     program = subject.question.program
-    graph = phase_graph(program)
-    verdict = judge(program, graph, candidate, subject.target)
+    view = tiled(program, candidate.tiles)
+    verdict = judge(program, candidate, subject.target)
     answer, tried = subject.answer(), subject.outcomes()
     winner = answer.candidate.id if isinstance(answer, Policy) else None
     known = (("winner", winner), ("reference", subject.reference().id))
-    plan = lower(program, graph, candidate) if isinstance(verdict, Legal) else None
+    plan = lower(program, candidate) if isinstance(verdict, Legal) else None
     return Explanation(
         title=subject.title,
-        program=program,
-        graph=graph,
+        program=view.program,
+        graph=view.graph,
         candidate=candidate,
         roles=tuple(role for role, id in known if id == candidate.id),
         verdict=verdict,

@@ -94,11 +94,12 @@ def _show_candidate(subject: Subject, candidate: Candidate, form: Form, *, as_js
 
     program = subject.question.program
     if form is Form.CANDIDATE and not as_json:
-        from autotune.ir.phases import phase_graph
+        from autotune.realizations.tiled import tiled
         from autotune.report.choices import print_choices
 
         output().print(f"{candidate.id} for {subject.title}\n", style="bold", soft_wrap=True)
-        print_choices(output(), program, phase_graph(program), candidate)
+        view = tiled(program, candidate.tiles)
+        print_choices(output(), view.program, view.graph, candidate)
         return
     content = (
         candidate.to_json() if form is Form.CANDIDATE else _stage(program, candidate, subject.target, form, as_json)
@@ -112,13 +113,13 @@ def _show_candidate(subject: Subject, candidate: Candidate, form: Form, *, as_js
 def _stage(program: Program, candidate: Candidate, target: Target, form: Form, as_json: bool) -> object:
     """Text of a stage, or JSON data of the buffer program."""
     from autotune import build, jit
+    from autotune.ir.buffer_text import print_buffer_program
     from autotune.ir.serial import to_json
-    from autotune.report.buffers import buffer_text
 
     lowered = build.plan(program, candidate, target)
     match form:
         case Form.BUFFERS:
-            return to_json(lowered) if as_json else buffer_text(lowered)
+            return to_json(lowered) if as_json else print_buffer_program(lowered)
         case Form.LLVM:
             return build.emit_text(lowered, target)[0]
         case Form.ASM:

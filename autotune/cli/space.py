@@ -50,14 +50,13 @@ def space(
 def measured_space(question: Question, target: Target) -> SpaceSize:
     """The search space of one workload."""
     from autotune.calibration.prior import prior
-    from autotune.ir.phases import phase_graph
     from autotune.report.space import SpaceSize
     from autotune.search.join import search_set
     from autotune.search.ledger import refused_rules
 
     started = time.perf_counter()
     program = question.program
-    found = search_set(program, phase_graph(program), target, prior(target))
+    found = search_set(program, target, prior(target))
     return SpaceSize(
         title=f"{question.title} on simd:{target.name}",
         legal=found.legal_count,

@@ -110,19 +110,17 @@ class Subject:
     def search_set(self) -> SearchSet:
         """What a search would choose from; enumerated anew."""
         from autotune.calibration.prior import prior
-        from autotune.ir.phases import phase_graph
         from autotune.search.join import search_set
 
         program = self.question.program
-        return search_set(program, phase_graph(program), self.target, prior(self.target))
+        return search_set(program, self.target, prior(self.target))
 
     def reference(self) -> Candidate:
         """The reference candidate of the bound program."""
-        from autotune.ir.phases import phase_graph
         from autotune.realizations.reference import reference_candidate
 
         program = self.question.program
-        return reference_candidate(program, phase_graph(program), self.target)
+        return reference_candidate(program, self.target)
 
 
 def reference_ns(outcomes: tuple[Outcome, ...]) -> float | None:

@@ -15,19 +15,18 @@ import numpy as np
 from autotune.calibration.price import price
 from autotune.calibration.prior import Prices
 from autotune.ir.buffer import Tail
-from autotune.ir.phases import PhaseGraph
 from autotune.ir.program import Program
 from autotune.realizations import packet
 from autotune.realizations.candidate import Candidate
-from autotune.realizations.context import ProgramFacts
-from autotune.realizations.enumerate import Enumerator
-from autotune.realizations.legality import contexts, refuse_candidate
+from autotune.realizations.enumerate import structures
+from autotune.realizations.legality import contexts, refuse_candidate, refuse_tiles
 from autotune.realizations.lower import lower
 from autotune.realizations.predict import count as count_events
 from autotune.realizations.reference import reference_candidate
 from autotune.realizations.storage import refuse_nest_order, refuse_snapshots, refuse_workspace
 from autotune.realizations.structure import NestChoice, Structure, assemble
 from autotune.realizations.target import Target
+from autotune.realizations.tiled import tiled
 from autotune.search.space import FROM_MODEL, FROM_SAMPLE, SearchSet
 from autotune.search.tables import RefusalCounts, Row, Tables
 
@@ -77,7 +76,6 @@ class Family:
 
 def search_set(
     program: Program,
-    graph: PhaseGraph,
     target: Target,
     prices: Prices,
     *,
@@ -90,10 +88,9 @@ def search_set(
     The predicted time of a candidate is the sum of its nests', so the best of a structure come in exact order; no
     structure gives more than its quota, for a model that is wrong about one should not fill the set with it.
     """
-    facts = ProgramFacts(program, target)
-    tables = Tables(facts, prices)
-    families = list(families_of(facts, graph, tables))
-    reference = reference_candidate(program, graph, target)
+    tables = Tables(target, prices)
+    families = list(families_of(program, target, tables))
+    reference = reference_candidate(program, target)
     chosen: dict[Candidate, tuple[float, int]] = {}
     legal = sum(family.size for family in families)
     for total, candidate in _k_best(families, target, tables.refusals, limit):
@@ -101,7 +98,7 @@ def search_set(
     for total, candidate in _uniform(families, target, sample, random.Random(seed)):
         chosen[candidate] = (total, FROM_SAMPLE)
     if reference not in chosen:
-        counted = count_events(lower(program, graph, reference), target)
+        counted = count_events(lower(program, reference), target)
         chosen[reference] = (price(counted.events, counted.dependent_steps, prices), FROM_MODEL)
         legal += 1
     candidates = tuple(chosen)
@@ -116,21 +113,25 @@ def search_set(
     )
 
 
-def families_of(facts: ProgramFacts, graph: PhaseGraph, tables: Tables) -> Iterator[Family]:
+def families_of(program: Program, target: Target, tables: Tables) -> Iterator[Family]:
     """Every structure that some legal choice of its nests can realize, with its tables."""
-    for structure in Enumerator(facts, graph).structures():
-        family = _family(facts, graph, structure, tables)
+    for structure in structures(program, target):
+        family = _family(program, target, structure, tables)
         if family is not None and family.size:
             yield family
 
 
-def _family(facts: ProgramFacts, graph: PhaseGraph, structure: Structure, tables: Tables) -> Family | None:
+def _family(program: Program, target: Target, structure: Structure, tables: Tables) -> Family | None:
     """Tables of a structure, None where a rule refuses it whatever its nests choose."""
     plain = assemble(structure, {n: _plain() for n in structure.nest_numbers})
     refusals = tables.refusals
-    if refusals.add(refuse_candidate(facts, graph, plain)) or refusals.add(refuse_nest_order(plain)):
+    if refusals.add(refuse_tiles(program, plain, target)):
         return None
-    plan = lower(facts.program, graph, plain)
+    view = tiled(program, structure.tiles)
+    facts = tables.facts(view.program)
+    if refusals.add(refuse_candidate(facts, view.graph, plain)) or refusals.add(refuse_nest_order(plain)):
+        return None
+    plan = lower(program, plain)
     surroundings = contexts(facts, plan, plan.bodies[-1], plain)
     if refusals.add(refuse_snapshots(surroundings)) or refusals.add(refuse_workspace(facts, plan)):
         return None

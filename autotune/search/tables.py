@@ -10,14 +10,15 @@ from dataclasses import dataclass, field, replace
 from autotune.calibration.price import price
 from autotune.calibration.prior import Prices
 from autotune.ir.buffer import Buffer, BufferProgram, Role, StoreBuffer, StoreTensor
-from autotune.ir.program import Elementwise, operands
+from autotune.ir.program import Elementwise, Program, operands
+from autotune.realizations.choices import chain_options, loop_choices, variant_choices
 from autotune.realizations.compute import refuse_block
 from autotune.realizations.context import NestContext, ProgramFacts
-from autotune.realizations.enumerate import chain_options, loop_choices, variant_choices
 from autotune.realizations.events import Events
 from autotune.realizations.legality import refuse_nest
 from autotune.realizations.predict import Count, count_nest, only_body, whole_packets
 from autotune.realizations.structure import NestChoice, Structure
+from autotune.realizations.target import Target
 from autotune.realizations.verdict import Refusal
 
 
@@ -56,23 +57,30 @@ class RefusalCounts:
 class Tables:
     """Builds each distinct table once, and counts each distinct nest once."""
 
-    def __init__(self, facts: ProgramFacts, prices: Prices) -> None:
-        self._facts = facts
+    def __init__(self, target: Target, prices: Prices) -> None:
+        self._target = target
+        self._facts: dict[int, ProgramFacts] = {}
         self._prices = prices
         self._known: dict[Hashable, tuple[Row, ...]] = {}
         self._counts: dict[Hashable, Count] = {}
         self._extras: dict[Hashable, tuple[tuple[Events, int], ...]] = {}
         self.refusals = RefusalCounts()
 
+    def facts(self, program: Program) -> ProgramFacts:
+        """What every nest of a program shares; programs that tiles leave equal are one object."""
+        if id(program) not in self._facts:
+            self._facts[id(program)] = ProgramFacts(program, self._target)
+        return self._facts[id(program)]
+
     def rows(
         self, plan: BufferProgram, structure: Structure, bodies: Sequence[Sequence[NestContext]]
     ) -> tuple[Row, ...]:
         """The table of one nest number, cheapest first; `bodies` are its nests in each body of the plan."""
         keys = tuple(
-            (plan.blocks, body.role, tuple(table_key(context) for context in contexts))
+            (id(plan.program), plan.blocks, body.role, tuple(table_key(context) for context in contexts))
             for body, contexts in zip(plan.bodies, bodies, strict=True)
         )
-        key = (structure.lane_axis, structure.packed_axis, keys)
+        key = (structure.lanes, structure.inside, structure.predicates, keys)
         if key not in self._known:
             self._known[key] = self._build(plan, structure, bodies, keys)
         return self._known[key]
@@ -85,7 +93,7 @@ class Tables:
         keys: Sequence[Hashable],
     ) -> tuple[Row, ...]:
         contexts = bodies[-1]
-        main = max(contexts, key=lambda c: len(c.nest.loops))
+        main = max(contexts, key=lambda c: (len(c.nest.inline), len(c.nest.loops)))
         plainest: dict[int, NestChoice] = {}
         rows = []
         for choice in loop_choices(main, structure, contexts):
@@ -139,7 +147,7 @@ class Tables:
         if variants == plain.variants:
             return ((Events(), 0),) * len(plan.bodies)
         roles = tuple(body.role for body in plan.bodies)
-        key = (evaluations_key(context), plan.blocks, roles, plain.lanes, plain.tail, variants)
+        key = (id(plan.program), evaluations_key(context), plan.blocks, roles, plain.lanes, plain.tail, variants)
         if key not in self._extras:
             number = context.nest.number
             first = self._both(plan, number, plain, keys)
@@ -153,7 +161,7 @@ class Tables:
     def _count(self, plan: BufferProgram, full: bool, number: int, choice: NestChoice, key: Hashable) -> Count:
         key = (key, choice)
         if key not in self._counts:
-            self._counts[key] = count_nest(only_body(plan, full), number, choice.apply, self._facts.target)
+            self._counts[key] = count_nest(only_body(plan, full), number, choice.apply, self._target)
         return self._counts[key]
 
 
@@ -172,7 +180,7 @@ def table_key(context: NestContext) -> Hashable:
     reads = {o for let in context.computed for o in operands(let.value)} | {
         root for sink in context.nest.sinks for root in context.roots(sink)
     }
-    for value in reads:
+    for value in sorted(reads):
         if value in materialized and value not in context.produced:
             touched.add((value, *_shape(buffers[materialized[value]])))
     sinks: list[tuple[object, ...]] = []
@@ -187,7 +195,8 @@ def table_key(context: NestContext) -> Hashable:
     nest = context.nest
     axes = tuple(loop.axis for loop in nest.loops)
     tiles = tuple(sorted(context.tile_blocks.items()))
-    return axes, tuple(sinks), frozenset(touched), nest.transfers, nest.store_transfers, tiles
+    inline = tuple(spec.value for spec in nest.inline)
+    return axes, tuple(sinks), frozenset(touched), nest.transfers, nest.store_transfers, tiles, inline, context.parts
 
 
 def _shape(buffer: Buffer) -> tuple[object, ...]:

@@ -20,7 +20,7 @@ OF_EACH_STRUCTURE = 12
 def pool(workload: Workload, families: Sequence[Family], target: Target, seed: int) -> list[Candidate]:
     """Distinct legal candidates, the reference first."""
     rng = random.Random(seed)
-    found = {reference_candidate(workload.program, workload.graph, target): None}
+    found = {reference_candidate(workload.program, target): None}
     for family, picks in _drawn(families, rng):
         if legal(family, picks, target):
             found.setdefault(family.candidate(picks))

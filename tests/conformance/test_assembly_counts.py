@@ -54,7 +54,7 @@ def _team(family: Family) -> bool:
 def _subjects(example: str, target: Target) -> Iterator[tuple[str, Workload, Candidate]]:
     ragged, whole = bound(example, _WITH_TAIL), bound(example, _WHOLE)
     with_tail, without = families(ragged, target)[0], families(whole, target)[0]
-    yield "reference", ragged, reference_candidate(ragged.program, ragged.graph, target)
+    yield "reference", ragged, reference_candidate(ragged.program, target)
     for name, workload, found, keep in (
         ("cheapest", whole, without, lambda family, row: True),
         ("masked tail", ragged, with_tail, lambda f, row: _team(f) and row.choice.tail is Tail.MASK),
@@ -85,7 +85,7 @@ def test_counts_agree_with_the_assembly(example: str, target_name: str) -> None:
     kinds, wrong = set(), []
     for kind, workload, candidate in _subjects(example, target):
         kinds.add(kind)
-        plan = lower(workload.program, workload.graph, candidate)
+        plan = lower(workload.program, candidate)
         counted = count(plan, target)
         text, instructions = build.emit_text(plan, target)
         written = assembly.count(jit.assembly(text, target))

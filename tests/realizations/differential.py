@@ -169,7 +169,7 @@ class Sampler:
             if found == count:
                 return
             candidate = self._from_tables()
-            if candidate is not None and isinstance(judge(self.program, self.graph, candidate, self.target), Legal):
+            if candidate is not None and isinstance(judge(self.program, candidate, self.target), Legal):
                 found += 1
                 yield candidate
 
@@ -179,7 +179,7 @@ class Sampler:
         candidate = assemble(structure, dict.fromkeys(structure.nest_numbers, plain))
         if any(refuse_candidate(self.facts, self.graph, candidate)):
             return None
-        plan = lower(self.program, self.graph, candidate)
+        plan = lower(self.program, candidate)
         choices: dict[int, NestChoice] = {}
         by_nest: dict[int, list[Any]] = {}
         for context in contexts(self.facts, plan, plan.bodies[-1], candidate):
@@ -202,7 +202,7 @@ class Sampler:
             if found == count:
                 return
             candidate = self.mutated(self._from_tables() or self._from_tables())
-            if candidate and isinstance(judge(self.program, self.graph, candidate, self.target), Legal):
+            if candidate and isinstance(judge(self.program, candidate, self.target), Legal):
                 found += 1
                 yield candidate
 

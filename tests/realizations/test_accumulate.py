@@ -60,7 +60,7 @@ def legal_forms(kernel: object, length: int, target: Target) -> list[Candidate]:
     """The reference and every form with lanes across the contributions that is legal at a length."""
     program = kernel.bind(N=length)  # type: ignore[attr-defined]
     graph = phase_graph(program)
-    reference = reference_candidate(program, graph, target)
+    reference = reference_candidate(program, target)
     axis = next(a.id for a in program.axes if a.kind is AxisKind.FULL)
     forms = [
         across(reference, axis, lanes, tail, factor, chains)
@@ -68,7 +68,7 @@ def legal_forms(kernel: object, length: int, target: Target) -> list[Candidate]:
         for tail in (Tail.MASK, Tail.SCALAR)
         for factor, chains in ((1, 1), (2, 2))
     ]
-    return [reference, *(c for c in forms if isinstance(judge(program, graph, c, target), Legal))]
+    return [reference, *(c for c in forms if isinstance(judge(program, c, target), Legal))]
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
@@ -82,7 +82,7 @@ def test_lengths_around_the_lanes(target: Target) -> None:
         arguments = {"x": x, **outputs}
         expected = interpret(program, arguments)
         for candidate in legal_forms(reductions, length, target):
-            plan = lower(program, phase_graph(program), candidate)
+            plan = lower(program, candidate)
             assert difference(plan, target, arguments, expected) is None, (length, candidate)
             forms += 1
     assert forms > 2 * len(LENGTHS)
@@ -96,7 +96,7 @@ def _outputs(kernel: object, x: np.ndarray, target: Target) -> list[dict[str, np
         kind = {DType.F32: np.float32, DType.BOOL: np.bool_, DType.I64: np.int64}[tensor.dtype]
         arguments[tensor.name] = np.ones(1, kind)
     graph = phase_graph(program)
-    return [run(lower(program, graph, c), target, arguments) for c in legal_forms(kernel, len(x), target)]
+    return [run(lower(program, c), target, arguments) for c in legal_forms(kernel, len(x), target)]
 
 
 def test_initial_values_are_merged_once_and_nothing_pads() -> None:

@@ -34,9 +34,9 @@ def test_the_reference_candidate_is_legal_everywhere_and_right(name: str) -> Non
     for shape in _shapes(name, 3):
         case = cases.case(name, shape)
         for target in TARGETS.values():
-            reference = reference_candidate(case.program, case.graph, target)
-            assert judge(case.program, case.graph, reference, target) == Legal(), (shape, target.name)
-            plan = lower(case.program, case.graph, reference)
+            reference = reference_candidate(case.program, target)
+            assert judge(case.program, reference, target) == Legal(), (shape, target.name)
+            plan = lower(case.program, reference)
             if target in RUNNABLE:
                 assert difference(plan, target, case.arguments, case.expected) is None, (shape, target.name)
             else:
@@ -54,7 +54,7 @@ def test_sampled_candidates_match_the_oracle(name: str) -> None:
 def _check(case: cases.Case, target: Target, number: int) -> None:
     sampler = Sampler(case.program, case.graph, target, seed=SEED + number)
     for candidate in (*sampler.enumerated(ENUMERATED), *sampler.free(FREE)):
-        plan = lower(case.program, case.graph, candidate)
+        plan = lower(case.program, candidate)
         wrong = difference(plan, target, case.arguments, case.expected, at_end=number == 0)
         assert wrong is None, f"{case.name} on {target.name}: {wrong}\n{candidate}"
 
@@ -65,14 +65,14 @@ def test_sampled_candidates_compile_for_the_other_architecture(name: str) -> Non
     target = TARGETS["neon"]
     sampler = Sampler(case.program, case.graph, target, seed=SEED)
     for candidate in islice(sampler.enumerated(2), 2):
-        assert compile_plan(lower(case.program, case.graph, candidate), target).summary.text_bytes > 0
+        assert compile_plan(lower(case.program, candidate), target).summary.text_bytes > 0
 
 
 def test_equal_candidates_give_equal_text() -> None:
     case = cases.case("middle_axis", (5, 17))
     target = TARGETS["avx2"]
     first, second = (
-        compile_plan(lower(case.program, case.graph, reference_candidate(case.program, case.graph, target)), target)
+        compile_plan(lower(case.program, reference_candidate(case.program, target)), target)
         for _ in range(2)
     )
     assert first.sha256 == second.sha256

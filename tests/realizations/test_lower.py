@@ -18,7 +18,7 @@ TARGET = jit.host_target("avx2")
 
 def _body(name: str, shape: tuple[int, int] = (5, 17)) -> Body:
     program, graph = cases.bound(name, shape)
-    return lower(program, graph, reference_candidate(program, graph, TARGET)).bodies[-1]
+    return lower(program, reference_candidate(program, TARGET)).bodies[-1]
 
 
 def test_reduced_axes_stand_innermost() -> None:
@@ -69,35 +69,35 @@ def test_loops_around_nests_are_known() -> None:
 
 def test_bodies_follow_the_requested_clones() -> None:
     program, graph = cases.bound("in_place", (5, 17))
-    reference = reference_candidate(program, graph, TARGET)
+    reference = reference_candidate(program, TARGET)
     packed = replace(reference, tiles=(Tile(axis=0, block=2),))
-    assert [b.role for b in lower(program, graph, packed).bodies] == [Role.ANY]
-    assert [b.role for b in lower(program, graph, replace(packed, packet=Clones.FULL)).bodies] == [
+    assert [b.role for b in lower(program, packed).bodies] == [Role.ANY]
+    assert [b.role for b in lower(program, replace(packed, packet=Clones.FULL)).bodies] == [
         Role.WHOLE,
         Role.REST,
     ]
-    assert [b.role for b in lower(program, graph, reference).bodies] == [Role.WHOLE]
+    assert [b.role for b in lower(program, reference).bodies] == [Role.WHOLE]
 
 
 def test_buffers_at_fixed_places_are_registers() -> None:
     """A reduction's result over one program is one place; over a packet walked in steps it is not."""
     program, graph = cases.bound("in_place", (16, 16))
-    reference = reference_candidate(program, graph, TARGET)
-    assert {b.storage for b in lower(program, graph, reference).bodies[0].buffers} == {StorageClass.REGISTER}
+    reference = reference_candidate(program, TARGET)
+    assert {b.storage for b in lower(program, reference).bodies[0].buffers} == {StorageClass.REGISTER}
     packed = replace(reference, tiles=(Tile(axis=0, block=8),))
-    assert {b.storage for b in lower(program, graph, packed).bodies[0].buffers} == {StorageClass.WORKSPACE}
+    assert {b.storage for b in lower(program, packed).bodies[0].buffers} == {StorageClass.WORKSPACE}
     lanes = Mapping(axis=0, lanes=8)
     across = replace(
         packed,
         mapping=tuple((p, lanes) for p, _ in packed.mapping),
         compute=tuple((p, replace(c, blocks=(Block(axis=1, factor=1),))) for p, c in packed.compute),
     )
-    assert {b.storage for b in lower(program, graph, across).bodies[0].buffers} == {StorageClass.REGISTER}
+    assert {b.storage for b in lower(program, across).bodies[0].buffers} == {StorageClass.REGISTER}
 
 
 def test_workspace_is_planned_without_overlap() -> None:
     program, graph = cases.bound("row_state", (5, 65))
-    plan = lower(program, graph, reference_candidate(program, graph, TARGET))
+    plan = lower(program, reference_candidate(program, TARGET))
     for body in plan.bodies:
         placed = [b for b in body.buffers if b.storage is StorageClass.WORKSPACE]
         spans = sorted((b.offset_bytes, b.offset_bytes + b.size_bytes) for b in placed)

@@ -26,7 +26,7 @@ def test_counted_instructions_are_those_written(name: str) -> None:
         workload = bound(example, "M=5,N=13" if example != "rope" else "H=3,S=5,D=26")
         found = families(workload, target)[0]
         for family in rng.sample(found, min(5, len(found))):
-            plan = lower(workload.program, workload.graph, family.candidate(random_picks(family, rng)))
+            plan = lower(workload.program, family.candidate(random_picks(family, rng)))
             written = build.emit_text(plan, target)[1]
             assert count(plan, target).instructions == pytest.approx(written, rel=0.01, abs=5)
 
@@ -35,8 +35,8 @@ def test_counted_instructions_are_those_written(name: str) -> None:
 def test_events_grow_with_the_packets(rows: int) -> None:
     """Loads and stores of RMSNorm in closed form: two passes over x, one over w, one result."""
     workload = bound("rmsnorm", f"M={rows},N=64")
-    reference = reference_candidate(workload.program, workload.graph, _TARGET)
-    counted = count(lower(workload.program, workload.graph, reference), _TARGET)
+    reference = reference_candidate(workload.program, _TARGET)
+    counted = count(lower(workload.program, reference), _TARGET)
     assert counted.events[Event.VECTOR_LOAD] == rows * (4 + 4 + 4)
     assert counted.events[Event.VECTOR_STORE] == rows * 4
     assert counted.events[Event.FMA] == rows * 4
@@ -46,7 +46,7 @@ def test_events_grow_with_the_packets(rows: int) -> None:
 
 def test_a_program_is_the_sum_of_its_nests() -> None:
     workload = bound("softmax", "M=8,N=128")
-    plan = lower(workload.program, workload.graph, reference_candidate(workload.program, workload.graph, _TARGET))
+    plan = lower(workload.program, reference_candidate(workload.program, _TARGET))
     whole = count(plan, _TARGET)
     parts = [count_nest(plan, number, lambda nest: nest, _TARGET) for number in range(3)]
     for event in (Event.FMA, Event.VECTOR_STORE, Event.DIV_VECTOR, Event.SHUFFLE):
@@ -57,7 +57,7 @@ def test_a_program_is_the_sum_of_its_nests() -> None:
 def test_bodies_and_whole_packets() -> None:
     workload = bound("gelu", "M=19,N=67")
     family = next(f for f in families(workload, _TARGET)[0] if f.structure.packet is Clones.FULL)
-    plan = lower(workload.program, workload.graph, family.candidate((0,) * len(family.tables)))
+    plan = lower(workload.program, family.candidate((0,) * len(family.tables)))
     block = family.structure.tiles[-1].block
     assert whole_packets(plan) == 19 // block < plan.packets == -(-19 // block)
     assert [only_body(plan, full).bodies for full in (True, False)] == [plan.bodies[:1], plan.bodies[1:]]

@@ -47,7 +47,7 @@ class Trial:
     @property
     def reference(self) -> Candidate:
         program, graph = cases.bound(self.name, self.shape)
-        return reference_candidate(program, graph, self.target)
+        return reference_candidate(program, self.target)
 
     def axis(self, kind: AxisKind) -> int:
         program, _ = cases.bound(self.name, self.shape)
@@ -382,7 +382,7 @@ def test_judging_never_raises(name: str) -> None:
     for candidate in sampler.enumerated(2):
         for _ in range(12):
             disturbed = _disturbed(candidate, rng, len(program.axes), len(graph.phases))
-            assert isinstance(judge(program, graph, disturbed, target), Legal | Refused)
+            assert isinstance(judge(program, disturbed, target), Legal | Refused)
 
 
 def _disturbed(c: Candidate, rng: random.Random, axes: int, phases: int) -> Candidate:

@@ -24,7 +24,7 @@ def test_assembled_candidates_lower_to_the_chosen_nests() -> None:
         candidate = assemble(family.structure, choices)
         assert candidate.tiles == family.structure.tiles
         assert dict(candidate.tail) == {n: choice.tail for n, choice in choices.items()}
-        plan = lower(workload.program, workload.graph, candidate)
+        plan = lower(workload.program, candidate)
         for nest in (nest for body in plan.bodies for nest in nests_of(body.steps)):
             choice = choices[nest.number]
             factors = {block.axis: block.factor for block in choice.blocks}

@@ -15,7 +15,7 @@ from autotune.realizations.candidate import Block, Buffered, Candidate, Compute
 from autotune.realizations.lower import lower
 from autotune.realizations.reference import reference_candidate
 from autotune.realizations.targets import named_target
-from autotune.report.buffers import buffer_text
+from autotune.ir.buffer_text import print_buffer_program
 from autotune.report.choices import print_choices
 
 KERNEL = """
@@ -39,7 +39,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
 
 @pytest.fixture(scope="module")
 def reference(program: Program) -> Candidate:
-    return reference_candidate(program, phase_graph(program), named_target("avx2"))
+    return reference_candidate(program, named_target("avx2"))
 
 
 def printed(program: Program, candidate: Candidate) -> str:
@@ -81,7 +81,7 @@ def test_optional_mechanisms_are_named(program: Program, reference: Candidate) -
 
 
 def test_a_buffer_program_lists_buffers_loops_and_what_nests_write(program: Program, reference: Candidate) -> None:
-    text = buffer_text(lower(program, phase_graph(program), reference))
+    text = print_buffer_program(lower(program, reference))
     assert text.startswith("softmax: 3 packets of 1 along a0 (row), workspace 0 bytes")
     assert "in registers holds %" in text
     assert "of 40 by 8 lanes" in text

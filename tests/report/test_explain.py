@@ -53,7 +53,7 @@ def untried(tmp_path_factory: pytest.TempPathFactory) -> Explanation:
         title="row_sum:M=3,N=40 on simd:avx2",
         program=program,
         graph=graph,
-        candidate=reference_candidate(program, graph, named_target("avx2")),
+        candidate=reference_candidate(program, named_target("avx2")),
         roles=("reference",),
         verdict=Legal(),
         clones="not requested",
@@ -131,7 +131,7 @@ def test_other_ends_say_what_happened(untried: Explanation, end: End, line: str)
 
 def test_a_refused_candidate_names_its_rule(untried: Explanation) -> None:
     split = replace(untried.candidate, split=Split(parts=2))
-    verdict = judge(untried.program, untried.graph, split, named_target("avx2"))
+    verdict = judge(untried.program, split, named_target("avx2"))
     refused = replace(untried, candidate=split, verdict=verdict, clones=None, terms=())
     lines = path(refused)
     assert lines[0].startswith("judged:    refused by split-without-merge: ")

@@ -39,7 +39,7 @@ def _search(workload: Workload, *, limit: int = 1000, sample: int = 300, seed: i
 
 def _families(workload: Workload) -> list[join.Family]:
     facts = ProgramFacts(workload.program, _TARGET)
-    return list(join.families_of(facts, workload.graph, Tables(facts, prior(_TARGET))))
+    return list(join.families_of(facts, Tables(facts, prior(_TARGET))))
 
 
 def _every_combination(families: list[join.Family]) -> list[tuple[float, object]]:
@@ -91,7 +91,7 @@ def test_candidates_of_a_set_are_judged_legal(example: str, shape: str) -> None:
     drawn = random.Random(3).sample(range(len(space.candidates)), 60)
     sampled = [row for row in range(len(space.candidates)) if space.origin[row] == FROM_SAMPLE][:10]
     for row in [space.reference, *sampled, *drawn]:
-        verdict = judge(workload.program, workload.graph, space.candidates[row], _TARGET)
+        verdict = judge(workload.program, space.candidates[row], _TARGET)
         assert isinstance(verdict, Legal), (verdict, space.candidates[row])
 
 
@@ -125,7 +125,7 @@ def test_a_tiny_clone_budget_refuses_full_clones_and_says_so() -> None:
     full = next(c for c in space.candidates if c.packet.value == "full")
     assert build.build(workload.program, full, _TARGET).decision == CloneDecision.SELECTED.value
     tiny = replace(_TARGET, clone_budget_instructions=50)
-    refused = join.search_set(workload.program, workload.graph, tiny, prior(tiny), limit=5000, sample=0).refused
+    refused = join.search_set(workload.program, tiny, prior(tiny), limit=5000, sample=0).refused
     assert dict((rule, count) for rule, count, _ in refused)["over-clone-budget"] > 0
 
 

@@ -34,7 +34,7 @@ def test_the_sum_over_tables_is_near_the_price_of_the_whole_program(example: str
     for family in rng.sample(found, min(12, len(found))):
         picks = random_picks(family, rng)
         rows = family.rows(picks)
-        plan = lower(workload.program, workload.graph, family.candidate(picks))
+        plan = lower(workload.program, family.candidate(picks))
         counted = count(plan, _TARGET)
         whole = price(counted.events, counted.dependent_steps, prices)
         assert sum(row.ns for row in rows) == pytest.approx(whole, rel=0.35)
@@ -52,8 +52,8 @@ def test_equal_tables_are_built_once() -> None:
     workload = bound("softmax", "M=5,N=13")
     facts = ProgramFacts(workload.program, _TARGET)
     tables = Tables(facts, prior(_TARGET))
-    first = list(families_of(facts, workload.graph, tables))
-    again = list(families_of(facts, workload.graph, tables))
+    first = list(families_of(facts, tables))
+    again = list(families_of(facts, tables))
     for one, other in zip(first, again, strict=True):
         assert all(a is b for a, b in zip(one.tables, other.tables, strict=True))
 
@@ -68,14 +68,14 @@ def test_a_choice_is_in_its_table_exactly_if_the_judge_finds_it_legal(example: s
     for family in rng.sample(found, min(6, len(found))):
         first = {n: table[0].choice for n, table in zip(family.numbers, family.tables, strict=True)}
         candidate = assemble(family.structure, first)
-        plan = lower(workload.program, workload.graph, candidate)
+        plan = lower(workload.program, candidate)
         for context in contexts(facts, plan, plan.bodies[-1], candidate):
             number = context.nest.number
             kept = {row.choice for row in family.tables[family.numbers.index(number)]}
             offered = list(loop_choices(context, family.structure))
             for choice in rng.sample(offered, min(6, len(offered))):
                 changed = assemble(family.structure, {**first, number: choice})
-                legal = isinstance(judge(workload.program, workload.graph, changed, target), Legal)
+                legal = isinstance(judge(workload.program, changed, target), Legal)
                 assert legal == (choice in kept), choice
                 verdicts.add(legal)
     assert verdicts == {True, False}

@@ -189,7 +189,7 @@ class DivisionByZero(SourceError):
 
 class DivisorMayBeZero(SourceError):
     sentence = "the integer divisor of {operation} may be zero"
-    remedy = "guard it: at.where(d != 0, d, 1) or at.maximum(d, 1)"
+    remedy = "guard it: at.where(d != 0, d, 1), at.maximum(d, 1), or if d != 0: around the division"
 
 
 # Loops and stores

@@ -23,15 +23,18 @@ from autotune.ir.program import (
     AxisKind,
     Const,
     Elementwise,
+    If,
     IndexValue,
     Let,
     Load,
     Number,
     Program,
     Reduce,
+    Region,
     Scalar,
     Store,
     bind,
+    regions,
     statements,
 )
 from autotune.ir.types import DType, Op, ReduceOp
@@ -135,14 +138,31 @@ def check_divisors(program: Program, places: Places) -> None:
     Raises: DivisorMayBeZero.
     """
     ranges, lets = axis_ranges(program), program.lets()
-    for let in lets.values():
+    for let, guarded in _with_guards(program.body, lets, frozenset()):
         match let.value:
             case Elementwise(op=Op.FLOORDIV | Op.MOD as op, args=(_, divisor)):
-                if not _never_zero(divisor, lets, ranges):
+                if divisor not in guarded and not _never_zero(divisor, lets, ranges):
                     sign = "//" if op is Op.FLOORDIV else "%"
                     raise DivisorMayBeZero(places.line(let.line), operation=sign)
             case _:
                 pass
+
+
+def _with_guards(
+    region: Region, lets: Mapping[int, Let], guarded: frozenset[int]
+) -> Iterator[tuple[Let, frozenset[int]]]:
+    """Every definition, with the values that the branches around it keep from being zero."""
+    for statement in region:
+        match statement:
+            case Let():
+                yield statement, guarded
+            case If(condition=condition):
+                known = _guarded(condition, lets)
+                for holds, arm in ((True, statement.then), (False, statement.otherwise)):
+                    yield from _with_guards(arm, lets, guarded | ({known[holds]} if holds in known else set()))
+            case _:
+                for inner in regions(statement):
+                    yield from _with_guards(inner, lets, guarded)
 
 
 def check_index_divisors(program: Program, places: Places) -> None:

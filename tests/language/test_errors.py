@@ -1115,6 +1115,17 @@ def divides(k: at.i32["N"], d: at.i32["N"], y: at.i32["N"]):
 
 
 @at.kernel
+def divides_in_arm(k: at.i32["N"], d: at.i32["N"], y: at.i32["N"]):
+    for i in at.parallel(k.shape[0]):
+        n, q = d[i], 0
+        if n == 0:
+            q = at.cast(-1, at.i32)
+        else:
+            q = k[i] // n
+        y[i] = q
+
+
+@at.kernel
 def divides_index(k: at.i32["N"], y: at.i32["N"]):
     for i in at.parallel(k.shape[0]):
         y[i] = k[i] % (i + k.shape[0] - 3)
@@ -1129,6 +1140,7 @@ def groups(x: at.f32["N"], y: at.f32["N"], z: at.f32["G"]):
 def test_an_integer_divisor_that_may_be_zero_is_refused():
     with pytest.raises(DivisorMayBeZero, match=r"the integer divisor of // may be zero\n.*\n.*\n.*guard it: at.where"):
         divides.bind(N=3)
+    assert divides_in_arm.bind(N=3).is_bound
     with pytest.raises(DivisorMayBeZero, match="the integer divisor of % may be zero"):
         divides_index.bind(N=3)
     assert divides_index.bind(N=4).is_bound

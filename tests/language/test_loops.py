@@ -127,6 +127,66 @@ def test_a_bound_may_depend_on_the_program():
 
 
 @at.kernel
+def causal(x: at.f64["Q", "K"], y: at.f64["Q"], z: at.i64["Q"]):
+    Q, K = x.shape
+    for i in at.parallel(at.tile(Q)):
+        acc, count = at.zeros((i,), dtype=at.f64), at.zeros((i,), dtype=at.i64)
+        for j in at.tile(at.minimum(K, at.maximum(i.stop + K - Q, 0))):
+            seen = j.index[None, :] <= i.index[:, None] + (K - Q)
+            acc += at.sum(at.where(seen, x[i, j], 0), axis=1)
+            count += at.sum(seen, axis=1)
+        y[i], z[i] = acc, count
+
+
+@pytest.mark.parametrize(("Q", "K"), [(1, 5), (4, 4), (3, 7), (5, 2)])
+@pytest.mark.parametrize("block", [1, 2, 7])
+def test_a_bound_may_depend_on_where_a_tile_ends(Q, K, block):
+    x = RNG.standard_normal((Q, K))
+    mask = np.tri(Q, K, K - Q, dtype=bool)
+    blocks = dict.fromkeys(tiles(causal.program), block)
+    result = at.interpret(causal, x, np.zeros(Q), np.zeros(Q, np.int64), blocks=blocks)
+    np.testing.assert_allclose(result["y"].values, np.where(mask, x, 0).sum(axis=1), atol=1e-12)
+    assert np.array_equal(result["z"].values, mask.sum(axis=1))
+
+
+@at.kernel
+def by_bounds(x: at.f64["N"], y: at.f64["N"], w: at.f64["N"]):
+    N = x.shape[0]
+    for i in at.parallel(at.tile(N)):
+        acc = at.zeros((i,), dtype=at.f64)
+        for k in at.range(i.start, i.stop):
+            acc = acc + at.where(k == i.index, x[k], 0)
+        y[i] = acc
+        w[i] = at.where((i.index >= i.start) & (i.index < i.stop), x[i], 0)
+
+
+def test_a_tile_knows_where_it_begins_and_ends():
+    x = RNG.standard_normal(7)
+    for block in (1, 3, 7):
+        blocks = dict.fromkeys(tiles(by_bounds.program), block)
+        result = at.interpret(by_bounds, x, np.zeros(7), np.zeros(7), blocks=blocks)
+        np.testing.assert_allclose(result["y"].values, x)
+        np.testing.assert_allclose(result["w"].values, x)
+
+
+@at.kernel
+def groups(x: at.f64["H", "N"], y: at.f64["G", "N"], z: at.f64["H"]):
+    (H, N), G = x.shape, y.shape[0]
+    group = H // G
+    for h in at.parallel(H):
+        acc = at.cast(0.0, at.f64)
+        for j in at.tile(N):
+            acc += at.dot(x[h, j], y[h // group, j])
+        z[h] = acc
+
+
+def test_an_index_may_divide():
+    x, y = RNG.standard_normal((6, 5)), RNG.standard_normal((2, 5))
+    expected = (x * np.repeat(y, 3, axis=0)).sum(axis=1)
+    np.testing.assert_allclose(at.interpret(groups, x, y, np.zeros(6))["z"].values, expected)
+
+
+@at.kernel
 def carried_full_axis(x: at.f32["R", "M", "N"], y: at.f32["M", "N"]):
     R, M, N = x.shape
     for m in at.parallel(M):

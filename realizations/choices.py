@@ -32,7 +32,7 @@ def loop_choices(
 
     `together` are the nests that share its number, and with it these choices.
     """
-    axis = structure.vector_axis(tuple(loop.axis for loop in context.nest.loops))
+    axis = structure.vector_axis(context.nest)
     variants = next(iter(variant_choices(*(together or (context,)))))
     everything = together or (context,)
     if any(c.nest.inline for c in everything):

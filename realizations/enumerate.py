@@ -106,6 +106,7 @@ class Enumerator:
                             nests=nests,
                             transfer=operands.transfer,
                             packet=packet,
+                            across=tuple(sorted((dict(nests)[p], a) for p, a in operands.across if p in dict(nests))),
                             inside=operands.inside,
                             predicates=predicates,
                         )

@@ -20,17 +20,23 @@ from autotune.realizations.structure import Inside
 from autotune.realizations.tensor_access import flatten
 
 MIN_LANES = 4
+MIN_OUTPUT_LANES = 8
 PANEL_VECTORS = (2, 4)
+MIN_PANELLED = 128
 MAX_COPIES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operands:
-    """Storage of every value with a choice, transfers, and the lanes of each reduction inside a nest."""
+    """Storage of every value with a choice, transfers, and the lanes of each reduction inside a nest.
+
+    `across` names the axis across the lanes of the nests that make copies of operands: the contiguous one.
+    """
 
     storage: Mapping[int, Storage]
     transfer: tuple[tuple[int, Transfer], ...]
     inside: tuple[Inside, ...]
+    across: tuple[tuple[int, int], ...]
 
 
 class Factors:
@@ -72,10 +78,10 @@ class Factors:
 
     def lane_orders(self) -> Iterator[tuple[int, ...]]:
         """Axes by preference for the lanes: every order that gives the possible sinks other lanes."""
-        domains = sorted({self.domain(p) for p in self.phases}, key=sorted)
+        domains = sorted({self.domain(p) for p in self.phases if p.kind is not PhaseKind.LOAD}, key=sorted)
         outputs = {a for p in self.contractions for a in self.domain(p)}
         outputs |= {a for p in self.phases if p.store is not None for a in self.domain(p)}
-        wide = sorted(a for a in outputs if self.extent(a) >= MIN_LANES)
+        wide = sorted(a for a in outputs if self.extent(a) >= MIN_OUTPUT_LANES)
         everything = sorted({a for d in domains for a in d}, key=self._last_resort)
         seen = set()
         for chosen in (*permutations(wide, 1), *permutations(wide, 2)):
@@ -137,10 +143,10 @@ class Factors:
         for phase in reversed(self.phases):
             if phase.kind is PhaseKind.REDUCTION and phase.contraction is not None:
                 several = len(self.sinks(phase, storage)) > 1
-                storage[phase.number] = self._buffered(phase, lanes) if several else Inline()
+                storage[phase.number] = self._buffered(phase, lanes, storage) if several else Inline()
             elif phase.kind is PhaseKind.ELEMENTWISE:
                 keep = phase.number in kept or self._worth_keeping(phase, storage)
-                storage[phase.number] = self._buffered(phase, lanes) if keep else Inline()
+                storage[phase.number] = self._buffered(phase, lanes, storage) if keep else Inline()
         return storage
 
     def _worth_keeping(self, phase: Phase, storage: Mapping[int, Storage]) -> bool:
@@ -173,29 +179,35 @@ class Factors:
                 found.add(target.number)
         return frozenset(found)
 
-    def _buffered(self, phase: Phase, lanes: tuple[int, ...]) -> Buffered:
-        return Buffered(layout=self._layout(phase, self._reader(phase, lanes)))
+    def _buffered(self, phase: Phase, lanes: tuple[int, ...], storage: Mapping[int, Storage]) -> Buffered:
+        last = self._contiguous_axis(phase, lanes, storage)
+        return Buffered(layout=(*(a for a in phase.axes if a != last), *(() if last is None else (last,))))
 
-    def _reader(self, phase: Phase, lanes: tuple[int, ...]) -> int | None:
-        """The axis of a value that its readers want contiguous."""
-        return self.across(lanes, frozenset(a for a in phase.axes if self.extent(a) > 1))
-
-    def _layout(self, phase: Phase, last: int | None) -> tuple[int, ...]:
-        return (*(a for a in phase.axes if a != last), *(() if last is None else (last,)))
+    def _contiguous_axis(self, phase: Phase, lanes: tuple[int, ...], storage: Mapping[int, Storage]) -> int | None:
+        """The axis along which a kept value is contiguous: the lanes that read it, else those that write it."""
+        for contraction in self.contractions:
+            if self._feeds(phase, contraction, storage):
+                axis = self._nest_lane(contraction, lanes, storage)
+                if axis in phase.axes:
+                    return axis
+        walked = frozenset(a for a in phase.axes if self.extent(a) > 1)
+        if phase.value in self.values or phase.kind is PhaseKind.LOAD:
+            inside = (self.phases[e.source] for e in self._inputs(phase)) if phase.access is None else (phase,)
+            unit = (a for p in inside if p.access is not None for a, s in p.access.strides if s == 1 and a in walked)
+            return next(unit, self.across(lanes, walked))
+        return self.across(lanes, walked)
 
     def _load_choices(self, phase: Phase, lanes: tuple[int, ...], values: Mapping[int, Storage]) -> list[Storage]:
-        across = self._reader(phase, lanes)
         if phase.number in self.forced:
-            return [self._buffered(phase, lanes)]
-        feeds = any(self._feeds(phase, c, values) for c in self.contractions)
-        if not feeds or not phase.axes or self.facts.lets[phase.value or 0].dtype is DType.BOOL:
+            return [self._buffered(phase, lanes, values)]
+        factor = phase.value in self.values and any(self._feeds(phase, c, values) for c in self.contractions)
+        if not factor or not phase.axes or self.facts.lets[phase.value or 0].dtype is DType.BOOL:
             return [Direct()]
-        layout = self._layout(phase, across)
-        choices: list[Storage] = [Direct(), Buffered(layout=layout)]
-        native = self.facts.target.lanes(DType.F32)
-        if across is not None and len(phase.axes) > 1:
-            widths = (vectors * native for vectors in PANEL_VECTORS)
-            choices.extend(Buffered(layout=layout, panel=w) for w in widths if self.extent(across) > w)
+        copied = self._buffered(phase, lanes, values)
+        choices: list[Storage] = [Direct(), copied]
+        if len(copied.layout) > 1 and copied.layout[-1] in lanes and self.extent(copied.layout[-1]) >= MIN_PANELLED:
+            native = self.facts.target.lanes(DType.F32)
+            choices.extend(Buffered(layout=copied.layout, panel=vectors * native) for vectors in PANEL_VECTORS)
         return choices
 
     def _feeds(self, phase: Phase, contraction: Phase, values: Mapping[int, Storage]) -> bool:
@@ -232,14 +244,16 @@ class Factors:
             wanted = self._transfer(phase, lanes, storage, inside)
             if wanted is not Transfer.NONE:
                 transfer[phase.number] = wanted
-        return Operands(storage=storage, transfer=tuple(sorted(transfer.items())), inside=tuple(own))
+        copied = ((p, storage.get(p.number)) for p in self.phases if p.kind is PhaseKind.LOAD or p.value in self.values)
+        across = tuple((p.number, kept.layout[-1]) for p, kept in copied if isinstance(kept, Buffered) and kept.layout)
+        return Operands(storage=storage, transfer=tuple(sorted(transfer.items())), inside=tuple(own), across=across)
 
     def _nest_lane(self, phase: Phase, lanes: tuple[int, ...], storage: Mapping[int, Storage]) -> int | None:
         """The axis across the lanes of the nest that computes a contraction."""
         if isinstance(storage[phase.number], Buffered):
-            return self.across(lanes, self.domain(phase))
+            return self._sink_lane(phase, lanes, storage)
         (sink, *_) = sorted(self.sinks(phase, storage)) or [phase.number]
-        return self.across(lanes, self.domain(self.phases[sink]))
+        return self._sink_lane(self.phases[sink], lanes, storage)
 
     def _contiguous(self, phase: Phase, axis: int, storage: Mapping[int, Storage]) -> bool:
         """Whether every operand of a contraction has a stride of 0 or 1 along an axis."""
@@ -290,12 +304,20 @@ class Factors:
             return Transfer.TRANSPOSE if self._strided(phase, across) else Transfer.NONE
         if phase.kind is not PhaseKind.LOAD or phase.number in inside:
             return Transfer.NONE
-        if isinstance(storage[phase.number], Buffered):
-            across = self.across(lanes, self.domain(phase))
+        kept = storage[phase.number]
+        if isinstance(kept, Buffered):
+            across = kept.layout[-1] if kept.layout else None
             return self._wide_transfer(phase) if self._strided(phase, across) else Transfer.NONE
-        domains = (self.domain(self.phases[sink]) for sink in self.sinks(phase, storage))
-        strided = any(self._strided(phase, self.across(lanes, domain)) for domain in domains)
+        lanes_read = (self._sink_lane(self.phases[sink], lanes, storage) for sink in self.sinks(phase, storage))
+        strided = any(self._strided(phase, axis) for axis in lanes_read)
         return self._wide_transfer(phase) if strided else Transfer.NONE
+
+    def _sink_lane(self, sink: Phase, lanes: tuple[int, ...], storage: Mapping[int, Storage]) -> int | None:
+        """The axis across the lanes of a sink's nest: a kept factor is written along its contiguous axis."""
+        kept = storage.get(sink.number)
+        if isinstance(kept, Buffered) and kept.layout and sink.value in self.values:
+            return kept.layout[-1]
+        return self.across(lanes, self.domain(sink))
 
     def _wide_transfer(self, phase: Phase) -> Transfer:
         assert phase.value is not None

@@ -88,7 +88,7 @@ def _choice(contexts: Sequence[NestContext], structure: Structure) -> NestChoice
     """Lanes of the target if the rules allow them with a scalar tail in every nest of one number, else scalar."""
     main = max(contexts, key=lambda context: len(context.nest.loops))
     variants = next(iter(variant_choices(*contexts)))
-    axis = structure.vector_axis(tuple(loop.axis for loop in main.nest.loops))
+    axis = structure.vector_axis(main.nest)
     lanes = 1 if axis is None else min(main.facts.target.lanes(context.widest) for context in contexts)
     for tail in (Tail.MASK, Tail.SCALAR):
         choice = NestChoice(axis=axis, lanes=lanes, blocks=(), chains=1, tail=tail, variants=variants)

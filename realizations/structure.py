@@ -31,7 +31,8 @@ class Inside:
 class Structure:
     """Blocks, lane axes, storage, fusion, transfers, clones and splits: what decides which nests there are.
 
-    `lanes` names axes in order of preference: a nest has the first one it walks across its lanes. `inside` are the
+    `lanes` names axes in order of preference: a nest has the first one it walks across its lanes, or the one that
+    `across` names for it. `inside` are the
     reductions computed inside a nest.
     """
 
@@ -41,6 +42,7 @@ class Structure:
     nests: tuple[tuple[int, int], ...]
     transfer: tuple[tuple[int, Transfer], ...]
     packet: Clones
+    across: tuple[tuple[int, int], ...] = ()
     inside: tuple[Inside, ...] = ()
     predicates: tuple[int, ...] = ()
     planner: Planner = Planner.LINEAR
@@ -49,8 +51,12 @@ class Structure:
     def nest_numbers(self) -> tuple[int, ...]:
         return tuple(sorted({nest for _, nest in self.nests}))
 
-    def vector_axis(self, axes: tuple[int, ...]) -> int | None:
-        """The axis across the lanes of a nest over `axes`, None for a scalar nest."""
+    def vector_axis(self, nest: Nest) -> int | None:
+        """The axis across the lanes of a nest, None for a scalar one."""
+        axes = tuple(loop.axis for loop in nest.loops)
+        named = dict(self.across).get(nest.number)
+        if named in axes:
+            return named
         return next((axis for axis in self.lanes if axis in axes), None)
 
 

@@ -3,7 +3,7 @@ Must not know costs or what runs across the lanes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 
 from autotune.ir.affine import Affine, Coord, Quotient
@@ -17,12 +17,13 @@ from autotune.realizations.target import Target
 ROW_BLOCKS = (1, 2, 4, 8)
 PACKET_VECTORS = (1, 2, 4)
 TILE_BLOCKS = (64, 256, 1024, 4096)
-OUTPUT_BLOCKS = (32, 64, 96, 128, 256, 512)
+OUTPUT_BLOCKS = (32, 64, 96, 128, 256)
 SUMMED_BLOCKS = (256, 512)
-ONE_TILE = (1, 16, 32, 64)
+ONE_TILE = (16, 32, 64)
 TWO_TILES = (64, 128, 256)
 MAX_WHOLE_TILE = 1024
 MAX_GROUP = 16
+JOINED_TILE = 16
 
 Tiles = tuple[Tile, ...]
 
@@ -87,7 +88,15 @@ class Tilings:
         tables = [self._parallel(axis) for axis in self.program.parallel]
         for loops in self.loops():
             for chosen in product(*tables):
+                if self._joins_too_much(chosen):
+                    continue
                 yield tuple(sorted((*loops, *(t for t in chosen if t is not None)), key=lambda t: t.axis))
+
+    def _joins_too_much(self, chosen: Sequence[Tile | None]) -> bool:
+        """Whether programs are joined that already share their operands within a wide tile of their own."""
+        kinds = [self.program.axes[t.axis].kind for t in chosen if t is not None]
+        tiles = [t.block for t in chosen if t is not None and self.program.axes[t.axis].kind is AxisKind.PROGRAM_TILE]
+        return AxisKind.PROGRAM in kinds and max(tiles, default=1) > JOINED_TILE
 
     def _parallel(self, axis: int) -> list[Tile | None]:
         this = self.program.axes[axis]

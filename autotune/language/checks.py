@@ -70,22 +70,25 @@ def check_realized(kernel: Kernel) -> None:
 
     Raises: NotRealizedYet.
     """
-    program, places = kernel.program, kernel.traced.places
-    feature, line, instead = "", 0, "write at.f32 or at.f64"
+    for feature, line, instead in _unrealized(kernel):
+        raise NotRealizedYet(kernel.traced.places.line(line), feature=feature, instead=instead)
+
+
+def _unrealized(kernel: Kernel) -> Iterator[tuple[str, int, str]]:
+    """Every such feature, the line it stands on (0 for the parameters), and what to write instead."""
+    program, wider = kernel.program, "write at.f32 or at.f64"
     if kernel.dynamic:
-        feature, instead = f"dynamic={list(kernel.dynamic)}", "leave it out; one kernel is tuned for each shape"
+        yield f"dynamic={list(kernel.dynamic)}", 0, "leave it out; one kernel is tuned for each shape"
     for parameter in program.parameters:
         if parameter.dtype in _HALVES:
-            feature = f"element type {parameter.dtype.value}"
+            yield f"element type {parameter.dtype.value}", 0, wider
     for let in program.lets().values():
         contraction = let.value.contraction if isinstance(let.value, Reduce) else None
         if let.dtype in _HALVES:
-            feature, line = f"element type {let.dtype.value}", let.line
+            yield f"element type {let.dtype.value}", let.line, wider
         elif contraction is not None and contraction.accumulator.is_integer:
-            feature, line = f"a contraction of integers, accumulated in {contraction.accumulator.value},", let.line
-            instead = "write at.cast(..., at.f32) around its factors"
-    if feature:
-        raise NotRealizedYet(places.line(line), feature=feature, instead=instead)
+            feature = f"a contraction of integers, accumulated in {contraction.accumulator.value},"
+            yield feature, let.line, "write at.cast(..., at.f32) around its factors"
 
 
 _HALVES = frozenset({DType.F16, DType.BF16})

@@ -217,4 +217,6 @@ class _Numbering:
                 pass
         value = map_value(value, self.axes, self.values)
         self.values[let.id] = len(self.values)
-        return Let(id=self.values[let.id], value=value, dtype=let.dtype, axes=(), line=let.line)
+        shape = (self.draft.root(p) for p in let.positions if p is not None)
+        axes = tuple(sorted(self.axes[p] for p in shape if p in self.axes))
+        return Let(id=self.values[let.id], value=value, dtype=let.dtype, axes=axes, line=let.line)

@@ -36,12 +36,15 @@ Axes = frozenset[int]
 
 
 def with_axes(body: Region) -> Region:
-    """The region with the axes of every value, carry and choice, and the part that each axis of a contraction plays."""
+    """The region with the axes of every value, carry and choice, and the part that each axis of a contraction plays.
+
+    Before: what control flow hands on names the axes of its shape, other values name none.
+    """
     settling = _Settling()
     while True:
-        before = dict(settling.states)
+        before = dict(settling.states), dict(settling.joined)
         result = settling.region(body)
-        if settling.states == before:
+        if (settling.states, settling.joined) == before:
             return result
 
 
@@ -58,8 +61,8 @@ class _Settling:
 
     def statement(self, statement: Statement) -> Statement:
         match statement:
-            case Let(id=number, value=value):
-                self.known[number] = self.axes_of(value)
+            case Let(id=number, value=value, axes=shape):
+                self.known[number] = self.axes_of(value, Axes(shape))
                 if isinstance(value, Reduce):
                     value = self.with_parts(value)
                 return replace(statement, value=value, axes=_ascending(self.known[number]))
@@ -99,10 +102,10 @@ class _Settling:
 
     def choice(self, branch: int, slot: int, choice: Choice, decides: Axes) -> Choice:
         axes = self.known[choice.then] | self.known[choice.otherwise] | decides
-        self.joined[branch, slot] = axes
-        return replace(choice, axes=_ascending(axes))
+        self.joined[branch, slot] = self.joined.get((branch, slot), Axes()) | axes
+        return replace(choice, axes=_ascending(self.joined[branch, slot]))
 
-    def axes_of(self, value: Value) -> Axes:
+    def axes_of(self, value: Value, shape: Axes) -> Axes:
         match value:
             case Const() | ScalarArgument():
                 return Axes()
@@ -119,8 +122,10 @@ class _Settling:
             case Reindex(value=inner, source=source, target=target):
                 return self.known[inner] - {source} | {target}
             case Carried(axis=axis, slot=slot) | Final(axis=axis, slot=slot) | MergeSide(axis=axis, slot=slot):
+                self.states[axis, slot] |= shape
                 return self.states[axis, slot]
             case Joined(branch=branch, slot=slot):
+                self.joined[branch, slot] |= shape
                 return self.joined[branch, slot]
             case _:
                 assert_never(value)

@@ -98,6 +98,11 @@ class Statements:
                 case ast.While():
                     with self.inside("another loop"):
                         self.control.repeat(node)
+                case ast.Return() if self.inline_depth:
+                    instead = "assign the result to a name in each arm, and return it at the end"
+                    raise UnsupportedSyntax(
+                        self.context.place, feature="a return before a helper's end", instead=instead
+                    )
                 case _:
                     default = (f"the Python form {type(node).__name__}", "see the language's page")
                     name, instead = FORMS.get(type(node), default)

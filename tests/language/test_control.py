@@ -176,6 +176,28 @@ def test_control_flow_that_no_store_needs_is_dropped():
     assert not found(dead_branch.program, If | While | For)
 
 
+@at.kernel
+def constant_state(x: at.f64["M", "N"], y: at.f64["M"], z: at.f64["M"]):
+    M, N = x.shape
+    for i in at.parallel(M):
+        state, total = at.zeros((N,), dtype=at.f64), at.cast(0.0, at.f64)
+        for _k in at.range(3):
+            total = total + at.sum(state)
+            state = state + 1
+        if x[i, 0] > 0:
+            row = at.full((N,), 2.0, dtype=at.f64)
+        else:
+            row = at.full((N,), 3.0, dtype=at.f64)
+        y[i], z[i] = total, at.sum(row * 2)
+
+
+def test_a_state_has_the_axes_of_its_shape_even_where_it_is_constant_along_them():
+    x = np.array([[1.0, 0.0], [-1.0, 0.0]])
+    result = at.interpret(constant_state, x, zeros(2), zeros(2))
+    assert result["y"].values.tolist() == [6, 6]
+    assert result["z"].values.tolist() == [8, 12]
+
+
 # While loops
 
 

@@ -96,6 +96,14 @@ def without_return(v):
 
 
 @at.function
+def early(v):
+    """A helper that returns from an arm."""
+    if v > 0:
+        return v
+    return -v
+
+
+@at.function
 def storing(t, v):
     t[0] = v
     return v
@@ -321,6 +329,13 @@ def recursion(x: at.f32["N"], y: at.f32["N"]):
 def no_return(x: at.f32["N"], y: at.f32["N"]):
     for i in at.parallel(x.shape[0]):
         y[i] = without_return(x[i])
+
+
+@refused(UnsupportedSyntax, "a return before a helper's end is outside.*return it at the end")
+@at.kernel
+def early_return(x: at.f32["N"], y: at.f32["N"]):
+    for i in at.parallel(x.shape[0]):
+        y[i] = early(x[i])
 
 
 @refused(UnsupportedSyntax, "a store inside a helper")

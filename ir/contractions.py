@@ -100,7 +100,11 @@ def _floats(plan: _Layout, left: Approx, right: Approx, dtype: DType, init: Term
     a, b = plan.matrices(left.value, of_left=True), plan.matrices(right.value, of_left=False)
     doubts = _errors(plan, left, of_left=True), _errors(plan, right, of_left=False)
     product = a @ b
-    magnitudes = (product, *_propagated(np.abs(a), np.abs(b), doubts))
+    magnitudes = [product, *_propagated(np.abs(a), np.abs(b), doubts)]
+    if not np.isfinite(product).all():  # an infinite sum is certain unless others of its parts overflow as well
+        finite = [np.where(np.isfinite(f), np.abs(f), 0.0) for f in (a, b)]
+        overflowing = ~np.isfinite(product) & (finite[0] @ finite[1] > LARGEST[dtype])
+        magnitudes[3] = np.where(overflowing, np.inf, magnitudes[3])
     parts = [plan.restored(np.broadcast_to(p, product.shape), left.value, right.value) for p in magnitudes]
     terms = math.prod(plan.sizes.values())
     if init is not None:
@@ -135,7 +139,9 @@ def _rounded(value: Array, sizes: Array, error: Array, unknown: Array, terms: in
     them."""
     lost = terms * roundoff(dtype) * SMALLEST_NORMAL[dtype]
     bound = np.where(sizes > 0, error + gamma(terms, dtype) * sizes + lost, error)
-    risky = (sizes > LARGEST[dtype]) & (np.abs(value) <= LARGEST[dtype])  # some orders overflow on the way
+    against = sizes - np.abs(value)  # twice what has the other sign than the sum
+    some_overflow = (np.abs(value) <= LARGEST[dtype]) | (against > 2.0 * LARGEST[dtype])
+    risky = np.isfinite(value) & (sizes > LARGEST[dtype]) & some_overflow  # in some orders, on the way
     return settle(np.asarray(value), np.where(risky, np.inf, bound), dtype, (unknown,))
 
 

@@ -38,17 +38,17 @@ def batched_strict_dot() -> Program:
 
 
 def online_softmax(b: Builder) -> Rule:
-    """The rule for (max, sum, acc) states; the other side where a maximum is -inf."""
-
-    def scaled(this: list[int], top: int) -> list[int]:
-        empty = b.op(Op.EQ, this[0], b.const(MINUS_INFINITY))
-        factor = b.op(Op.WHERE, empty, b.const(0.0), b.op(Op.EXP, b.op(Op.SUB, this[0], top)))
-        return [b.op(Op.MUL, part, factor) for part in this[1:]]
+    """The rule for (max, sum, acc) states: the other side where a maximum is -inf, even if the sums are NaN."""
 
     def rule(earlier: list[int], later: list[int]) -> list[int]:
         top = b.op(Op.MAXIMUM, earlier[0], later[0])
-        pairs = zip(scaled(earlier, top), scaled(later, top), strict=True)
-        return [top, *(b.op(Op.ADD, left, right) for left, right in pairs)]
+        empty = [b.op(Op.EQ, side[0], b.const(MINUS_INFINITY)) for side in (earlier, later)]
+        scale = [b.op(Op.EXP, b.op(Op.SUB, side[0], top)) for side in (earlier, later)]
+        merged = [top]
+        for first, second in zip(earlier[1:], later[1:], strict=True):
+            both = b.op(Op.ADD, b.op(Op.MUL, first, scale[0]), b.op(Op.MUL, second, scale[1]))
+            merged.append(b.op(Op.WHERE, empty[0], second, b.op(Op.WHERE, empty[1], first, both)))
+        return merged
 
     return rule
 

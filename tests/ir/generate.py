@@ -33,8 +33,8 @@ class _Writer:
     """One random program: an input of two dimensions, integer labels, a scalar, one output;
     then perhaps a loop, a branch and a while loop."""
 
-    def __init__(self, draw: st.DrawFn) -> None:
-        self.draw = draw
+    def __init__(self, draw: st.DrawFn, *, control: bool) -> None:
+        self.draw, self.control = draw, control
         b = self.b = Builder(draw(NAMES), draw(NAMES), draw(NAMES))
         self.x = b.tensor(draw(NAMES), draw(st.sampled_from([DType.F32, DType.F64])), dim(0), dim(1))
         self.dtype = b.parameters[self.x].dtype
@@ -56,7 +56,7 @@ class _Writer:
         if self.draw(st.booleans()):
             self.loop()
         for part in (self.branch, self.while_loop):
-            if self.draw(st.booleans()):
+            if self.control and self.draw(st.booleans()):
                 part()
         result = self.b.op(Op.ADD, self.draw(st.sampled_from(self.rows)), self.rows[0])
         mask = self.b.op(Op.LT, result, self.rows[0]) if self.draw(st.booleans()) else None
@@ -119,7 +119,7 @@ class _Writer:
             for _ in range(self.draw(st.integers(1, 4)) if kind is AxisKind.TILE else 0):
                 self.step(axis, [*self.leaves, coord(axis), atom(Start(axis=axis))])
             loop.updated = (self.b.op(Op.ADD, self.rows[-1], self.draw(st.sampled_from(self.rows))),)
-            if self.draw(st.booleans()):
+            if self.control and self.draw(st.booleans()):
                 loop.rule = lambda earlier, later: [self.b.op(Op.MAXIMUM, earlier[0], later[0])]
         self.rows, self.planes = outside
         self.rows.append(loop.final(0))
@@ -159,6 +159,6 @@ class _Writer:
 
 
 @st.composite
-def whole_programs(draw: st.DrawFn) -> Program:
-    """A program that passes the verifier."""
-    return _Writer(draw).write()
+def whole_programs(draw: st.DrawFn, *, control: bool = True) -> Program:
+    """A program that passes the verifier; without `control` it has no branches, while loops and merge rules."""
+    return _Writer(draw, control=control).write()

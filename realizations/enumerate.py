@@ -194,20 +194,35 @@ class Enumerator:
         for item in items:
             match item:
                 case RegionBlock(phases=phases):
-                    group: list[Phase] = []
+                    groups: list[list[Phase]] = []
                     for phase in phases:
                         sink = phase.kind in (PhaseKind.REDUCTION, PhaseKind.STORE) and phase.number not in inside
                         if not sink and phase.number not in buffered:
                             continue
-                        if not (fused and group and self.joins(phase, group, packed_axis, buffered)):
-                            group = []
-                        group.append(phase)
-                        start = len(group) == 1
-                        numbers[phase.number] = max(numbers.values(), default=-1) + (1 if start else 0)
+                        group = self.shared_nest(phase, groups, packed_axis, buffered) if fused else None
+                        if group is None:
+                            groups.append([phase])
+                            numbers[phase.number] = max(numbers.values(), default=-1) + 1
+                        else:
+                            numbers[phase.number] = numbers[group[0].number]
+                            group.append(phase)
                 case Loop(carries=carries, body=body):
                     for phase in carries:
                         numbers[phase.number] = max(numbers.values(), default=-1) + 1
                     self._number(body, kept, fused, packed_axis, numbers)
+
+    def shared_nest(
+        self, phase: Phase, groups: Sequence[list[Phase]], packed_axis: int | None, buffered: set[int]
+    ) -> list[Phase] | None:
+        """The last nest that a sink may share, none after it being one that the sink needs or must not overtake."""
+        for group in reversed(groups):
+            if self.joins(phase, group, packed_axis, buffered):
+                return group
+            if phase.store is not None or any(p.store is not None for p in group):
+                return None
+            if any(self.needs(phase.number, p.number) for p in group):
+                return None
+        return None
 
     def joins(self, phase: Phase, group: Sequence[Phase], packed_axis: int | None, buffered: set[int]) -> bool:
         """Whether a sink may share the nest of earlier ones: same axes, same reduction, no unfinished result read."""

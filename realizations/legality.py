@@ -101,7 +101,7 @@ def refuse_candidate(facts: ProgramFacts, graph: PhaseGraph, candidate: Candidat
     yield from mapping.refuse_packing(facts, candidate)
     yield from mapping.refuse_agreement(candidate)
     yield from storage.refuse_layouts(facts, candidate, {p.number: p.axes for p in graph.phases})
-    yield from storage.refuse_nest_order(candidate)
+    yield from storage.refuse_nest_order(graph, candidate)
     yield from packet.refuse_predicates(facts.program, candidate.predicates)
     yield from split.refuse(candidate.split)
     yield from schedule.refuse(facts.program, candidate.schedule)

@@ -3,7 +3,7 @@ Must not know costs or instructions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
@@ -145,13 +145,34 @@ def refuse_layouts(facts: ProgramFacts, candidate: Candidate, axes_of: dict[int,
             yield LayoutAxesDiffer(phase=phase, layout=storage.layout, axes=axes_of[phase])
 
 
-def refuse_nest_order(candidate: Candidate) -> Iterator[Refusal]:
-    """Nest numbers never fall along the program."""
-    highest = -1
+def refuse_nest_order(graph: PhaseGraph, candidate: Candidate) -> Iterator[Refusal]:
+    """A nest comes after those whose results it needs, and stores keep their order; regions follow each other."""
+    nests = dict(candidate.nests)
+    reached = _results_needed(graph, nests)
+    highest, last_region, before, stored = -1, None, -1, -1
     for phase, nest in candidate.nests:
-        if nest < highest:
+        region = graph.phases[phase].region
+        if region != last_region:
+            last_region, before = region, highest
+        is_store = graph.phases[phase].store is not None
+        floor = max((nests[source] for source in reached[phase]), default=-1)
+        if nest < floor or nest < before or (is_store and nest < stored):
             yield NestsOutOfOrder(phase=phase, nest=nest)
         highest = max(highest, nest)
+        stored = max(stored, nest) if is_store else stored
+
+
+def _results_needed(graph: PhaseGraph, nests: Mapping[int, int]) -> dict[int, frozenset[int]]:
+    """For every phase the sinks whose results it needs, through values computed where they are used."""
+    found: dict[int, frozenset[int]] = {}
+    for phase in graph.phases:
+        needed: set[int] = set()
+        for edge in graph.inputs(phase.number):
+            if edge.carried or graph.phases[edge.source].kind is PhaseKind.CARRY:
+                continue
+            needed |= {edge.source} if edge.source in nests else found.get(edge.source, frozenset())
+        found[phase.number] = frozenset(needed)
+    return found
 
 
 def refuse_nest(context: NestContext) -> Iterator[Refusal]:

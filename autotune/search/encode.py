@@ -10,12 +10,13 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from autotune.ir.buffer import Tail, Transfer
+from autotune.ir.buffer import Planner, Tail, Transfer
 from autotune.realizations.candidate import (
     Buffered,
     Candidate,
     Clones,
     Compute,
+    Contribution,
     Direct,
     Inline,
     Schedule,
@@ -166,8 +167,12 @@ def _parts(candidate: Candidate) -> Iterator[tuple[_Key, object]]:
         yield ("transfer", phase), transfer
     for phase, compute in candidate.compute:
         yield ("compute", phase), compute
+    for phase, contribution in candidate.contribution:
+        yield ("contribution", phase), contribution
     yield from _nest_parts(candidate)
     yield ("packet", -1), candidate.packet
+    yield ("predicates", -1), candidate.predicates
+    yield ("planner", -1), candidate.planner
     yield ("split", -1), candidate.split
     yield ("schedule", -1), candidate.schedule
 
@@ -200,10 +205,21 @@ def _choices(kind: str, number: int, value: object) -> Iterator[tuple[str, Level
             yield f"p{number}.chains", value.chains
             yield from ((f"p{number}.block.a{block.axis}", block.factor) for block in value.blocks)
             yield from ((f"p{number}.variant.{op}", variant) for op, variant in value.variants)
+            yield f"p{number}.order", ",".join(f"a{axis}" for axis in value.order) or "given"
+        case Contribution():
+            yield f"p{number}.own_axis", "none" if value.axis is None else f"a{value.axis}"
+            yield f"p{number}.own_lanes", value.lanes
+            yield f"p{number}.group", value.group
+            yield f"p{number}.own_chains", value.chains
+            yield from ((f"p{number}.unroll.a{block.axis}", block.factor) for block in value.blocks)
         case Tail():
             yield (f"p{number}.tail" if kind == "tail" else f"n{number}.tail"), value.value
         case Clones():
             yield "packet", value.value
+        case Planner():
+            yield "planner", value.value
+        case tuple() if kind == "predicates":
+            yield "predicates", ",".join(f"a{axis}" for axis in value) or "none"
         case Split(parts=parts):
             yield "split", parts
         case Schedule():
@@ -224,5 +240,6 @@ def _storage_name(storage: Storage) -> str:
             return "inline"
         case Direct():
             return "direct"
-        case Buffered(layout=layout):
-            return "buffer[" + ",".join(f"a{axis}" for axis in layout) + "]"
+        case Buffered(layout=layout, panel=panel):
+            cut = f"/{panel}" if panel else ""
+            return "buffer[" + ",".join(f"a{axis}" for axis in layout) + cut + "]"

@@ -129,7 +129,7 @@ def _family(program: Program, target: Target, structure: Structure, tables: Tabl
         return None
     view = tiled(program, structure.tiles)
     facts = tables.facts(view.program)
-    if refusals.add(refuse_candidate(facts, view.graph, plain)) or refusals.add(refuse_nest_order(plain)):
+    if refusals.add(refuse_candidate(facts, view.graph, plain)) or refusals.add(refuse_nest_order(view.graph, plain)):
         return None
     plan = lower(program, plain)
     surroundings = contexts(facts, plan, plan.bodies[-1], plain)

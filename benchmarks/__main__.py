@@ -1,9 +1,11 @@
-"""The command line: `python -m benchmarks rows|mappings|vector_math` from the repository root.
+"""The command line: `python -m benchmarks rows|contractions|attention|mappings|vector_math` from the repository root.
 Must not measure anything itself."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,14 +15,17 @@ from rich.console import Console
 from benchmarks.environment import restart_with_required_settings
 
 if TYPE_CHECKING:
-    from benchmarks.rows import Ours
+    from benchmarks.case import Case
+    from benchmarks.row import Row
+    from benchmarks.suite import Ours, Settings
+    from benchmarks.targets import Outcome
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 
 
 @app.callback()
 def main() -> None:
-    """Measure tuned kernels, their mappings and the vector math under them."""
+    """Measure tuned kernels against peers, their mappings and the vector math under them."""
 
 
 @app.command()
@@ -37,32 +42,76 @@ def rows(
 ) -> None:
     """The row kernels: softmax, RMSNorm and their kin."""
     restart_with_required_settings()
-    from benchmarks import peers as known
-    from benchmarks.report import show
-    from benchmarks.row import Row, to_json
-    from benchmarks.rows import Settings, measure
+    from benchmarks.peers import PEERS
     from benchmarks.selection import select_cases, select_peers
+    from benchmarks.suite import Settings
     from benchmarks.targets import judge
 
-    console = Console(width=None if sys.stdout.isatty() else 190)
-    try:
+    with _usage():
         cases = select_cases(case or (), quick=quick)
-        chosen = select_peers(peer or known.LABELS)
-    except ValueError as problem:
-        raise typer.BadParameter(str(problem)) from problem
-    settings = Settings(rounds=rounds or (5 if quick else 15), peers=chosen)
-    measured: list[Row] = []
-    try:
-        with console.status("starting") as status:
-            for row in measure(cases, settings, _ours(peers_only, budget), status.update):
-                measured.append(row)
-    except KeyboardInterrupt:
-        console.print("interrupted: what was measured so far follows")
-    finally:
-        if measured:
-            show(console, measured, () if peers_only else judge(measured))
-        if json is not None:
-            json.write_text(to_json(measured), encoding="utf-8")
+        chosen = select_peers(peer or (), PEERS)
+    settings = Settings(suite="rows", entries=PEERS, rounds=rounds or (5 if quick else 15), peers=chosen)
+    measured = _measured(cases, settings, _ours(peers_only, budget), json)
+    if measured:
+        _show(measured, peers_only, () if peers_only else judge(measured))
+
+
+_Json = Annotated[Path | None, typer.Option("--json", help="Write the rows as a JSON array.")]
+_PeersOnly = Annotated[bool, typer.Option("--peers-only", help="Put numpy in our place; search nothing.")]
+_Only = Annotated[list[str] | None, typer.Option("--only", help="Cases whose names contain this; may be repeated.")]
+_Peer = Annotated[list[str] | None, typer.Option("--peer", help="A peer by its label; may be repeated.")]
+_Rounds = Annotated[int, typer.Option(min=1, help="Rounds a comparison, fewer where calls are slow.")]
+_Budget = Annotated[float, typer.Option(help="Seconds a search may take for one case.")]
+
+
+@app.command()
+def contractions(
+    json: _Json = None,
+    peers_only: _PeersOnly = False,
+    only: _Only = None,
+    peer: _Peer = None,
+    rounds: _Rounds = 15,
+    budget: _Budget = 10.0,
+) -> None:
+    """Matrix products, matrix-vector products, and layers made of them."""
+    restart_with_required_settings()
+    from benchmarks.contraction_cases import CONTRACTION_CASES
+    from benchmarks.peers import CONTRACTION_PEERS
+    from benchmarks.selection import cases_containing, select_peers
+    from benchmarks.suite import Settings
+
+    with _usage():
+        cases = cases_containing(CONTRACTION_CASES, only or ())
+        chosen = select_peers(peer or (), CONTRACTION_PEERS)
+    settings = Settings(suite="contractions", entries=CONTRACTION_PEERS, rounds=rounds, peers=chosen)
+    measured = _measured(cases, settings, _ours(peers_only, budget), json)
+    if measured:
+        _show(measured, peers_only, ())
+
+
+@app.command()
+def attention(
+    json: _Json = None,
+    peers_only: _PeersOnly = False,
+    only: _Only = None,
+    peer: _Peer = None,
+    rounds: _Rounds = 15,
+    budget: _Budget = 10.0,
+) -> None:
+    """Attention: prefill and decode, grouped and multi-query heads, causal, full and with a bias."""
+    restart_with_required_settings()
+    from benchmarks.attention_cases import ATTENTION_CASES
+    from benchmarks.peers import ATTENTION_PEERS
+    from benchmarks.selection import cases_containing, select_peers
+    from benchmarks.suite import Settings
+
+    with _usage():
+        cases = cases_containing(ATTENTION_CASES, only or ())
+        chosen = select_peers(peer or (), ATTENTION_PEERS)
+    settings = Settings(suite="attention", entries=ATTENTION_PEERS, rounds=rounds, peers=chosen)
+    measured = _measured(cases, settings, _ours(peers_only, budget), json)
+    if measured:
+        _show(measured, peers_only, ())
 
 
 @app.command()
@@ -104,9 +153,52 @@ def vector_math(
     main(tuple(target or DEFAULT_TARGETS))
 
 
+@contextmanager
+def _usage() -> Iterator[None]:
+    """What the user wrote wrongly, told as the command line tells it."""
+    try:
+        yield
+    except ValueError as problem:
+        raise typer.BadParameter(str(problem)) from problem
+
+
+def _console() -> Console:
+    return Console(width=None if sys.stdout.isatty() else 190)
+
+
+def _measured(cases: Sequence[Case], settings: Settings, ours: Ours, json: Path | None) -> list[Row]:
+    """The rows of a suite, written to `json` however the run ends."""
+    from benchmarks.row import to_json
+    from benchmarks.suite import measure
+
+    console, found = _console(), []
+    try:
+        with console.status("starting") as status:
+            for row in measure(cases, settings, ours, status.update):
+                found.append(row)
+    except KeyboardInterrupt:
+        console.print("interrupted: what was measured so far follows")
+    finally:
+        if json is not None:
+            json.write_text(to_json(found), encoding="utf-8")
+    return found
+
+
+def _show(measured: Sequence[Row], peers_only: bool, outcomes: Sequence[Outcome]) -> None:
+    """Print the rows.
+
+    Raises: typer.Exit with 1 where nothing of ours could be timed in some case.
+    """
+    from benchmarks.report import show
+
+    show(_console(), measured, outcomes, ours="numpy" if peers_only else "ours")
+    if any(row.ours_us is None for row in measured):
+        raise typer.Exit(1)
+
+
 def _ours(peers_only: bool, budget_s: float) -> Ours:
     if peers_only:
-        from benchmarks.rows import NumpyInOurPlace
+        from benchmarks.suite import NumpyInOurPlace
 
         return NumpyInOurPlace()
     from benchmarks.ours import WinnerAndReference

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.cases import Case
+from benchmarks.case import Case
 
 ALIGNMENT_BYTES = 64
 HUGE_PAGE_BYTES = 2 << 20
@@ -88,6 +88,11 @@ class Buffers:
             self.inputs[name][...] = array
         self.y: NDArray[np.float32] = self._arena.array(case.output, np.float32).view(np.float32)
         self.pages = self._arena.pages()
+
+    @property
+    def tensor_bytes(self) -> int:
+        """Bytes of all inputs and of the output."""
+        return sum(array.nbytes for array in self.inputs.values()) + self.y.nbytes
 
     def scratch(self, size_bytes: int) -> int:
         """The address of `size_bytes` more, for a workspace or an intermediate."""

@@ -15,7 +15,6 @@ from rich.console import Console
 from rich.table import Table
 
 from autotune.calibration.prior import prior
-from autotune.ir.phases import phase_graph
 from autotune.ir.program import AxisKind, Program
 from autotune.jit import host_target
 from autotune.measure.cases import make_cases
@@ -25,13 +24,13 @@ from autotune.measure.server import ForkServer
 from autotune.measure.session import Session
 from autotune.measure.states import CompileError, CompileTimeout, Crash
 from autotune.realizations.candidate import Candidate
-from autotune.realizations.context import ProgramFacts
 from autotune.realizations.legality import judge
 from autotune.realizations.verdict import Legal
 from autotune.search.join import Family, families_of
 from autotune.search.tables import Tables
 from benchmarks.buffers import Buffers
-from benchmarks.cases import Case, case
+from benchmarks.case import Case
+from benchmarks.cases import case
 from benchmarks.environment import pinned
 from benchmarks.ours import bind, kernel_of, loaded, winner_of
 from benchmarks.timing import Call, interleaved
@@ -132,14 +131,13 @@ def lane_axis(program: Program, candidate: Candidate) -> int | None:
 def candidates_by_mapping(program: Program, count: int) -> dict[str, list[Candidate]]:
     """The model's first `count` legal candidates of every mapping that the program has."""
     target = host_target()
-    graph = phase_graph(program)
-    facts = ProgramFacts(program, target)
     by_axis: dict[int | None, list[Family]] = {}
-    for family in families_of(facts, graph, Tables(facts, prior(target))):
-        by_axis.setdefault(family.structure.lane_axis, []).append(family)
+    for family in families_of(program, target, Tables(target, prior(target))):
+        first = family.candidate((0,) * len(family.tables))
+        by_axis.setdefault(lane_axis(program, first), []).append(family)
     found = {}
     for axis, families in sorted(by_axis.items(), key=lambda item: -1 if item[0] is None else item[0]):
-        legal = (c for c in _best_first(families) if isinstance(judge(program, graph, c, target), Legal))
+        legal = (c for c in _best_first(families) if isinstance(judge(program, c, target), Legal))
         found[mapping_name(program, axis)] = list(islice(legal, count))
     return found
 

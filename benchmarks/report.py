@@ -12,16 +12,20 @@ from benchmarks.row import OWN_REFERENCE, Row
 from benchmarks.targets import Outcome, Verdict, fastest, geometric_mean
 
 
-def show(console: Console, rows: Sequence[Row], outcomes: Sequence[Outcome]) -> None:
-    """Print everything that `rows` say; `outcomes` is empty for a run without ours."""
+def show(console: Console, rows: Sequence[Row], outcomes: Sequence[Outcome], *, ours: str = "ours") -> None:
+    """Print everything that `rows` say; `outcomes` is empty for a suite or a run without targets, and `ours` says
+    who stands on our side."""
     console.print(_row_table(rows))
     best = fastest(rows)
     ratios = [row.ratio for row in best.values() if row.ratio is not None]
     if ratios:
-        name = "ours" if outcomes else "numpy"
         console.print(
-            f"{name} over the fastest peer, geometric mean of {len(ratios)} cases: {geometric_mean(ratios):.3f}"
+            f"{ours} over the fastest peer, geometric mean of {len(ratios)} cases: {geometric_mean(ratios):.3f}"
         )
+    for label in dict.fromkeys(row.peer for row in rows if not row.counted):
+        apart = [row.ratio for row in rows if row.peer == label and row.ratio is not None]
+        if apart:
+            console.print(f"{ours} over {label}, geometric mean of {len(apart)} cases: {geometric_mean(apart):.3f}")
     for pages in sorted({row.pages for row in rows}):
         count = len({row.case for row in rows if row.pages == pages})
         console.print(f"buffers on {pages} pages, aligned to 64 bytes: {count} cases")
@@ -35,7 +39,7 @@ def _row_table(rows: Sequence[Row]) -> Table:
     table = Table(title="ours against each peer, µs a call, one thread, one core")
     for heading in ("case", "peer"):
         table.add_column(heading, no_wrap=True)
-    for heading in ("ours", "peer µs", "ratio", "error", "peer error", "overhead"):
+    for heading in ("ours", "peer µs", "ratio", "roof", "error", "peer error", "overhead"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("formulation", overflow="fold")
     winners = {id(row) for row in fastest(rows).values()}
@@ -43,10 +47,10 @@ def _row_table(rows: Sequence[Row]) -> Table:
     for row in rows:
         if previous and row.case != previous:
             table.add_section()
-        emphasis = "bold" if id(row) in winners else "dim" if row.peer == OWN_REFERENCE else ""
+        emphasis = "bold" if id(row) in winners else "" if _contends(row) else "dim"
         note = row.formulation if row.failure is None else f"{row.formulation} ({row.failure})".strip()
-        numbers = (_number(row.ours_us), _number(row.peer_us), _number(row.ratio), _number(row.error))
-        more = (_number(row.peer_error), _number(row.overhead_us))
+        numbers = (_number(row.ours_us), _number(row.peer_us), _number(row.ratio), _number(row.roof))
+        more = (_number(row.error), _number(row.peer_error), _number(row.overhead_us))
         table.add_row(row.case if row.case != previous else "", row.peer, *numbers, *more, note, style=emphasis)
         previous = row.case
     return table
@@ -69,6 +73,10 @@ def _target_table(outcomes: Sequence[Outcome]) -> Table:
             style=styles[outcome.verdict],
         )
     return table
+
+
+def _contends(row: Row) -> bool:
+    return row.counted and row.ratio is not None and row.peer != OWN_REFERENCE
 
 
 def _number(value: float | None) -> str:

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 
 OWN_REFERENCE = "reference"
 """The name under which our own reference candidate is listed among the peers."""
+OURS = "ours"
+"""In the peer's place of a row that says why nothing of ours could be timed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +20,9 @@ class Row:
 
     Units: `*_us` microseconds a call; `ratio` ours over peer, the median of paired ratios; `error` and `peer_error`
     the largest error of ours and of the peer over its bound; `overhead_us` a call that does nothing, made the way
-    the peer is called.
+    the peer is called; `roof` the part of the measured roof that ours reaches, from 0 to 1; `tried` the right
+    formulations of the peer with the microseconds of a first look. A row that is not `counted` is shown but is no
+    contender: it leaves out work that ours does, or is a reference of our own.
     """
 
     suite: str
@@ -36,6 +40,9 @@ class Row:
     rounds: int = 0
     redone: int = 0
     failure: str | None = None
+    roof: float | None = None
+    tried: str = ""
+    counted: bool = True
 
 
 def to_json(rows: Iterable[Row]) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from benchmarks.cases import KERNELS, Case, row_cases
-from benchmarks.peers import LABELS
+from benchmarks.case import Case
+from benchmarks.cases import KERNELS, row_cases
+from benchmarks.peers import Entry, labels_of
 
 
 class UnknownCase(ValueError):
@@ -18,15 +19,22 @@ class UnknownCase(ValueError):
         )
 
 
+class NoSuchCase(ValueError):
+    """No case of a suite contains this text."""
+
+    def __init__(self, text: str, known: Iterable[str]) -> None:
+        super().__init__(f"no case contains {text!r}: write a part of one of {', '.join(known)}")
+
+
 class UnknownPeer(ValueError):
     """No peer has this label."""
 
-    def __init__(self, label: str) -> None:
-        super().__init__(f"no peer {label!r}: write one of {', '.join(LABELS)}")
+    def __init__(self, label: str, known: Iterable[str]) -> None:
+        super().__init__(f"no peer {label!r}: write one of {', '.join(known)}")
 
 
 def select_cases(names: Sequence[str], *, quick: bool) -> tuple[Case, ...]:
-    """The suite's cases that `names` name, or all; a case named in full is found whether `quick` or not.
+    """The row suite's cases that `names` name, or all; a case named in full is found whether `quick` or not.
 
     Raises: UnknownCase.
     """
@@ -40,13 +48,24 @@ def select_cases(names: Sequence[str], *, quick: bool) -> tuple[Case, ...]:
     return tuple(case for case in everything if case.name in names or (case.kernel in names and case in suite))
 
 
-def select_peers(labels: Iterable[str]) -> frozenset[str]:
-    """The labels, checked.
+def cases_containing(suite: Sequence[Case], texts: Sequence[str]) -> tuple[Case, ...]:
+    """The cases of `suite` whose names contain one of `texts`, or all.
+
+    Raises: NoSuchCase.
+    """
+    for text in texts:
+        if all(text not in case.name for case in suite):
+            raise NoSuchCase(text, (case.name for case in suite))
+    return tuple(case for case in suite if not texts or any(text in case.name for text in texts))
+
+
+def select_peers(labels: Sequence[str], entries: Iterable[Entry]) -> frozenset[str]:
+    """The labels, checked against those of `entries`; all of them where none is named.
 
     Raises: UnknownPeer.
     """
-    chosen = frozenset(labels)
-    for label in sorted(chosen):
-        if label not in LABELS:
-            raise UnknownPeer(label)
-    return chosen
+    known = labels_of(entries)
+    for label in labels:
+        if label not in known:
+            raise UnknownPeer(label, known)
+    return frozenset(labels or known)

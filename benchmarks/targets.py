@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from benchmarks.cases import WIDTHS, Case, case
+from benchmarks.case import Case
+from benchmarks.cases import WIDTHS, case
 from benchmarks.row import OWN_REFERENCE, Row
 
 FASTEST = "fastest peer"
@@ -68,10 +69,11 @@ TARGETS: tuple[Target, ...] = (
 
 
 def fastest(rows: Iterable[Row]) -> dict[str, Row]:
-    """For each case the row whose ratio is largest, that of the fastest of all peers; our own reference is no peer."""
+    """For each case the row whose ratio is largest, that of the fastest of all peers that count; our own reference is
+    no peer."""
     best: dict[str, Row] = {}
     for row in rows:
-        if row.ratio is None or row.peer == OWN_REFERENCE:
+        if row.ratio is None or row.peer == OWN_REFERENCE or not row.counted:
             continue
         known = best.get(row.case)
         if known is None or known.ratio is None or row.ratio > known.ratio:
@@ -90,7 +92,7 @@ def judge(rows: Sequence[Row]) -> tuple[Outcome, ...]:
     A target against the fastest peer is not measured while one of `CONTENDERS` is missing.
     """
     best = fastest(row for row in rows if row.peer in CONTENDERS)
-    by_peer = {(row.case, row.peer): row.ratio for row in rows}
+    by_peer = {(row.case, row.peer): row.ratio for row in rows if row.ratio is not None}
     outcomes = []
     for target in TARGETS:
         if target.against == FASTEST:

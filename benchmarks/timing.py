@@ -118,6 +118,34 @@ def nothing(arity: int) -> NativeCall:
     return NativeCall(address=_compiled_loop(0).nothing.address, arguments=(0,) * arity)
 
 
+def in_order(calls: Sequence[NativeCall]) -> tuple[NativeCall, object]:
+    """One native call that makes all of `calls`, one after another; the second value is to be kept alive with it."""
+    if len(calls) == 1:
+        return calls[0], None
+    code = _sequence(tuple(len(call.arguments) for call in calls))
+    slots = [slot for call in calls for slot in (call.address, *call.arguments)]
+    table = (ctypes.c_int64 * len(slots))(*slots)
+    return NativeCall(address=code.address, arguments=(ctypes.addressof(table),)), table
+
+
+@cache
+def _sequence(arities: tuple[int, ...]) -> Handle:
+    """`void sequence(table: i64*)`: of each call the table holds the address, then the arguments."""
+    lines, slot = [], 0
+    for arity in arities:
+        first, passed = slot, []
+        for k in range(1 + arity):
+            kind = "ptr" if k == 0 else "i64"
+            lines.append(f"  %p{slot} = getelementptr i64, ptr %table, i64 {slot}")
+            lines.append(f"  %v{slot} = load {kind}, ptr %p{slot}")
+            passed += [f"i64 %v{slot}"] if k else []
+            slot += 1
+        lines.append(f"  call void %v{first}({', '.join(passed)})")
+    body = "\n".join(lines)
+    text = f"define void @sequence(ptr %table) {{\n{body}\n  ret void\n}}\n"
+    return load(compile_module(text, host_target()).object_bytes, "sequence")
+
+
 def repeater(call: Call) -> Callable[[int], int]:
     """A function that makes `count` calls, denormal mode reset before them, and returns the nanoseconds they took."""
     match call:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, cast
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.buffers import Buffers
-from benchmarks.cases import Case
+from benchmarks.case import Case
 from benchmarks.timing import Call
 
 
@@ -26,6 +26,14 @@ class Style(Enum):
     NATIVE = (
         "native"  # beyond what its users get: machine code for constant extents, called without the peer's own call
     )
+    PREPACKED = "prepacked"  # weights laid out before the clock starts, which ours does inside
+    ONLINE = "online"  # an attention of our own in C, by blocks of keys
+    DENSE = "dense"  # an attention of our own in C, by rows of scores
+
+    @property
+    def is_contender(self) -> bool:
+        """Whether it stands among the peers of which the fastest is looked for."""
+        return self not in (Style.PREPACKED, Style.ONLINE, Style.DENSE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,27 +81,65 @@ class Entry:
         return cast(Peer, importlib.import_module(f"benchmarks.peers.{self.module}"))
 
 
+_NUMPY = Entry(module="numpy_arrays", packages=(), labels=(("numpy", Style.AS_WRITTEN), ("numpy best", Style.BEST)))
+_TORCH = Entry(
+    module="torch_eager",
+    packages=("torch",),
+    labels=(("torch eager", Style.AS_WRITTEN), ("torch eager best", Style.BEST)),
+)
+_INDUCTOR = Entry(
+    module="inductor",
+    packages=("torch",),
+    labels=(("inductor as written", Style.AS_WRITTEN), ("inductor best", Style.BEST)),
+)
+_ONNX_RUNTIME = Entry(
+    module="onnx_runtime",
+    packages=("onnx", "onnxruntime"),
+    labels=(("onnxruntime", Style.AS_WRITTEN), ("onnxruntime best", Style.BEST)),
+)
+_NUMBA_BEST = Entry(module="numba_loops", packages=("numba",), labels=(("numba best", Style.BEST),))
+
 PEERS = (
-    Entry(module="numpy_arrays", packages=(), labels=(("numpy", Style.AS_WRITTEN), ("numpy best", Style.BEST))),
-    Entry(
-        module="torch_eager",
-        packages=("torch",),
-        labels=(("torch eager", Style.AS_WRITTEN), ("torch eager best", Style.BEST)),
-    ),
-    Entry(
-        module="inductor",
-        packages=("torch",),
-        labels=(("inductor as written", Style.AS_WRITTEN), ("inductor best", Style.BEST)),
-    ),
+    _NUMPY,
+    _TORCH,
+    _INDUCTOR,
     Entry(
         module="numba_loops",
         packages=("numba",),
         labels=(("numba", Style.AS_WRITTEN), ("numba best", Style.BEST), ("numba native", Style.NATIVE)),
     ),
+    _ONNX_RUNTIME,
+)
+"""The peers of the row kernels."""
+CONTRACTION_PEERS = (
+    _NUMPY,
+    _TORCH,
+    Entry(
+        module="onednn",
+        packages=("torch",),
+        labels=(("onednn", Style.BEST), ("onednn prepacked", Style.PREPACKED)),
+    ),
+    Entry(module="inductor", packages=("torch",), labels=(("inductor best", Style.BEST),)),
+    _NUMBA_BEST,
     Entry(
         module="onnx_runtime",
         packages=("onnx", "onnxruntime"),
-        labels=(("onnxruntime", Style.AS_WRITTEN), ("onnxruntime best", Style.BEST)),
+        labels=(("onnxruntime best", Style.BEST), ("onnxruntime prepacked", Style.PREPACKED)),
     ),
 )
-LABELS = tuple(label for entry in PEERS for label, _ in entry.labels)
+ATTENTION_PEERS = (
+    _NUMPY,
+    _TORCH,
+    Entry(module="inductor", packages=("torch",), labels=(("inductor best", Style.BEST),)),
+    _NUMBA_BEST,
+    _ONNX_RUNTIME,
+    Entry(module="c_references", packages=(), labels=(("C online", Style.ONLINE), ("C dense", Style.DENSE))),
+)
+
+
+def labels_of(entries: Iterable[Entry]) -> tuple[str, ...]:
+    """All labels of `entries`, in order."""
+    return tuple(label for entry in entries for label, _ in entry.labels)
+
+
+LABELS = labels_of(PEERS)

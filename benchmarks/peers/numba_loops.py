@@ -4,16 +4,17 @@ Must not use vector instructions by hand: what the loops become is numba's and L
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 
 import numba
 import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
+from benchmarks.attention_cases import ATTENTION
 from benchmarks.buffers import Buffers
-from benchmarks.cases import EPS, GELU_CUBIC, GELU_SCALE, Case
-from benchmarks.peers import Attempt, Prepared, Style
+from benchmarks.case import EPS, GELU_CUBIC, GELU_SCALE, Case
+from benchmarks.peers import Attempt, Prepared, Style, numba_contractions
 from benchmarks.timing import Call, NativeCall, PythonCall, repeater
 
 F32 = NDArray[np.float32]
@@ -29,6 +30,8 @@ _TWICE, _TWICE_CUBIC = np.float32(2 * GELU_SCALE), np.float32(2 * GELU_SCALE * G
 
 KEEPING_INF = {"reassoc", "contract", "arcp", "nsz", "afn"}
 """Fast-math without the promise that no infinity or NaN occurs: a mask by -inf breaks that promise."""
+FASTMATH: dict[str, bool | set[str]] = {"fastmath": True, "fastmath keeping inf": KEEPING_INF}
+STRICT = "njit"
 
 
 def softmax(x: F32, mask: NDArray[np.bool_], y: F32) -> None:
@@ -192,29 +195,56 @@ def attempts(case: Case, buffers: Buffers, style: Style) -> Iterator[tuple[str, 
     numba calls them; it shows what the code alone takes.
     """
     arrays = (*buffers.inputs.values(), buffers.y)
-    loops = AS_WRITTEN[case.kernel]
-    if style is Style.AS_WRITTEN:
-        yield loops.__name__, partial(_dispatched, f"{loops.__name__}, njit", loops, False, arrays)
+    if case.kernel.startswith("attention"):
+        yield from _attention_attempts(case, buffers)
         return
-    for way in (loops, *ALTERNATIVES[case.kernel]):
-        for name, fastmath in (("fastmath", True), ("fastmath keeping inf", KEEPING_INF)):
-            label = f"{way.__name__}, {name}"
+    loops = _loops_of(case)
+    if style is Style.AS_WRITTEN:
+        for way in loops[:1]:
+            yield way.__name__, partial(_dispatched, f"{way.__name__}, njit", way, STRICT, arrays, buffers)
+        return
+    for way in loops:
+        for flags in FASTMATH:
+            label = f"{way.__name__}, {flags}"
             if style is Style.NATIVE:
-                yield f"{label}, native", partial(_native, f"{label}, native", way, fastmath, arrays)
+                yield f"{label}, native", partial(_native, f"{label}, native", way, FASTMATH[flags], arrays)
             else:
-                yield label, partial(_dispatched, label, way, fastmath, arrays)
+                yield label, partial(_dispatched, label, way, flags, arrays, buffers)
 
 
-def _dispatched(
-    label: str, loops: Loops, fastmath: bool | set[str], arrays: tuple[NDArray[np.generic], ...]
-) -> Prepared:
-    compiled = numba.njit(fastmath=fastmath, error_model="numpy")(loops) if fastmath else numba.njit(loops)
+def _loops_of(case: Case) -> tuple[Loops, ...]:
+    if case.kernel in AS_WRITTEN:
+        return AS_WRITTEN[case.kernel], *ALTERNATIVES[case.kernel]
+    return numba_contractions.LOOPS.get(case.kernel, ())
+
+
+def _attention_attempts(case: Case, buffers: Buffers) -> Iterator[tuple[str, Attempt]]:
+    """Loops that also take a bias, empty where there is none, the scale and whether the mask is causal."""
+    q, k, v, *bias = buffers.inputs.values()
+    added = bias[0] if bias else np.empty((0, 0), np.float32)
+    scale, causal = np.float32(dict(case.scalars)["scale"]), case.spec is ATTENTION
+    arguments = (q, k, v, added, buffers.y, scale, causal)
+    for way in numba_contractions.ATTENTION_LOOPS:
+        label = f"{way.__name__}, fastmath"
+        yield label, partial(_dispatched, label, way, "fastmath", arguments, buffers)
+
+
+@cache
+def _compiled(loops: Loops, flags: str) -> Loops:
+    """One dispatcher a function and set of flags: it compiles once for the types of all cases."""
+    strict = flags == STRICT
+    compiled: Loops = numba.njit(loops) if strict else numba.njit(fastmath=FASTMATH[flags], error_model="numpy")(loops)
+    return compiled
+
+
+def _dispatched(label: str, loops: Loops, flags: str, arguments: tuple[object, ...], buffers: Buffers) -> Prepared:
+    compiled = _compiled(loops, flags)
 
     def outcome() -> F32:
-        compiled(*arrays)
-        return arrays[-1].view(np.float32)
+        compiled(*arguments)
+        return buffers.y
 
-    return Prepared(formulation=label, call=PythonCall(function=lambda: compiled(*arrays)), outcome=outcome)
+    return Prepared(formulation=label, call=PythonCall(function=lambda: compiled(*arguments)), outcome=outcome)
 
 
 def _native(label: str, loops: Loops, fastmath: bool | set[str], arrays: tuple[NDArray[np.generic], ...]) -> Prepared:

@@ -1,16 +1,17 @@
-"""The row kernels in numpy, called from Python.
+"""Kernels in numpy, called from Python; the formulas of the row kernels.
 Must not use anything but numpy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.buffers import Buffers
-from benchmarks.cases import EPS, GELU_CUBIC, GELU_SCALE, Case
-from benchmarks.peers import Attempt, Prepared, Style
+from benchmarks.case import EPS, GELU_CUBIC, GELU_SCALE, Case
+from benchmarks.peers import Attempt, Prepared, Style, numpy_contractions
 from benchmarks.timing import Call, PythonCall
 
 F32 = NDArray[np.float32]
@@ -132,28 +133,31 @@ BEST: dict[str, Callable[..., None]] = {
 
 def attempts(case: Case, buffers: Buffers, style: Style) -> Iterator[tuple[str, Attempt]]:
     """The formula as an expression; or with every step written into the output."""
-    inputs = tuple(buffers.inputs.values())
-
-    def expression() -> Prepared:
-        formula = AS_WRITTEN[case.kernel]
-        return Prepared(
-            formulation="expression",
-            call=PythonCall(function=lambda: formula(*inputs)),
-            outcome=lambda: formula(*inputs),
-        )
-
-    def in_place() -> Prepared:
-        formula, y = BEST[case.kernel], buffers.y
-
-        def outcome() -> F32:
-            formula(y, *inputs)
-            return y
-
-        return Prepared(formulation="in place", call=PythonCall(function=lambda: formula(y, *inputs)), outcome=outcome)
-
-    yield "expression", expression
+    yield "expression", partial(_expression, case, buffers)
     if style is Style.BEST:
-        yield "in place", in_place
+        ways = (("in place", BEST[case.kernel]),) if case.kernel in BEST else numpy_contractions.into(case)
+        for name, into in ways:
+            yield name, partial(_writing, name, into, buffers)
+
+
+def _expression(case: Case, buffers: Buffers) -> Prepared:
+    inputs = tuple(buffers.inputs.values())
+    formula = AS_WRITTEN[case.kernel] if case.kernel in AS_WRITTEN else numpy_contractions.expression(case)
+    return Prepared(
+        formulation="expression",
+        call=PythonCall(function=lambda: formula(*inputs)),
+        outcome=lambda: formula(*inputs),
+    )
+
+
+def _writing(name: str, into: Callable[..., object], buffers: Buffers) -> Prepared:
+    inputs, y = tuple(buffers.inputs.values()), buffers.y
+
+    def outcome() -> F32:
+        into(y, *inputs)
+        return y
+
+    return Prepared(formulation=name, call=PythonCall(function=lambda: into(y, *inputs)), outcome=outcome)
 
 
 def trivial() -> Call:

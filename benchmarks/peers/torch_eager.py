@@ -12,17 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmarks.buffers import Buffers
-from benchmarks.cases import EPS, Case
-from benchmarks.peers import Attempt, Prepared, Style
-from benchmarks.peers.torch_formulas import (
-    ALTERNATIVES,
-    AS_WRITTEN,
-    INF,
-    MASKED,
-    Formula,
-    softmax_masked_fill,
-    tensors_for,
-)
+from benchmarks.case import EPS, Case
+from benchmarks.peers import Attempt, Prepared, Style, torch_attention, torch_contractions
+from benchmarks.peers.torch_formulas import INF, MASKED, Formula, softmax_masked_fill, tensors_for
+from benchmarks.peers.torch_table import formulas_of
 from benchmarks.timing import Call, PythonCall
 
 torch.set_num_threads(1)
@@ -81,35 +74,48 @@ INTO: dict[str, tuple[Callable[..., None], ...]] = {
     "column_softmax": (column_softmax_into,),
     "short_rows": (rmsnorm_into,),
     "rope": (rope_into,),
+    **torch_contractions.INTO,
 }
 
 
 def attempts(case: Case, buffers: Buffers, style: Style) -> Iterator[tuple[str, Attempt]]:
     """The formula as written; the best style adds other formulations and those that write into the output."""
-    as_written = AS_WRITTEN[case.kernel]
-    yield as_written.__name__, partial(_returning, as_written, buffers)
-    if style is Style.AS_WRITTEN:
+    for k, (name, formula) in enumerate(_returning_formulas(case)):
+        if k == 0 or style is Style.BEST:
+            yield name, partial(_returning, name, formula, buffers)
+    if style is Style.BEST:
+        for name, into in _writing_formulas(case):
+            yield name, partial(_writing, name, into, buffers)
+
+
+def _returning_formulas(case: Case) -> Iterator[tuple[str, Formula]]:
+    if case.kernel.startswith("attention"):
+        yield from torch_attention.returning(case)
         return
     more = (softmax_masked_fill,) if case.kernel == "softmax" else ()
-    for formula in (*ALTERNATIVES[case.kernel], *more):
-        yield formula.__name__, partial(_returning, formula, buffers)
+    for formula in (*formulas_of(case), *more):
+        yield formula.__name__, formula
+
+
+def _writing_formulas(case: Case) -> Iterator[tuple[str, Callable[..., None]]]:
+    if case.kernel.startswith("attention"):
+        yield from torch_attention.into(case)
+        return
     for into in INTO[case.kernel]:
-        yield into.__name__, partial(_writing, into, buffers)
+        yield into.__name__, into
 
 
-def _returning(formula: Formula, buffers: Buffers) -> Prepared:
+def _returning(name: str, formula: Formula, buffers: Buffers) -> Prepared:
     inputs = tensors_for(formula, buffers.inputs)
 
     @torch.inference_mode()
     def call() -> Tensor:
         return formula(*inputs)
 
-    return Prepared(
-        formulation=formula.__name__, call=PythonCall(function=call), outcome=lambda: call().contiguous().numpy()
-    )
+    return Prepared(formulation=name, call=PythonCall(function=call), outcome=lambda: call().contiguous().numpy())
 
 
-def _writing(into: Callable[..., None], buffers: Buffers) -> Prepared:
+def _writing(name: str, into: Callable[..., None], buffers: Buffers) -> Prepared:
     y, inputs = torch.from_numpy(buffers.y), tensors_for(into, buffers.inputs)
 
     @torch.inference_mode()
@@ -120,7 +126,7 @@ def _writing(into: Callable[..., None], buffers: Buffers) -> Prepared:
         call()
         return buffers.y
 
-    return Prepared(formulation=into.__name__, call=PythonCall(function=call), outcome=outcome)
+    return Prepared(formulation=name, call=PythonCall(function=call), outcome=outcome)
 
 
 def trivial() -> Call:

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmarks.cases import EPS, GELU_CUBIC, GELU_SCALE
+from benchmarks.case import EPS, GELU_CUBIC, GELU_SCALE
 
 INF = float("inf")
 MASKED = 1e30

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from benchmarks.buffers import ALIGNMENT_BYTES, Arena, ArenaFull, Buffers
-from benchmarks.cases import KERNELS, Answer, Case, case, row_cases
+from benchmarks.case import Answer
+from benchmarks.cases import KERNELS, case, row_cases
 from benchmarks.peers import Style, numpy_arrays
 
 SMALL = {name: (2, 5, 6) if name == "rope" else (5, 13) for name in KERNELS}
@@ -60,7 +61,7 @@ def test_equal_seeds_give_equal_inputs() -> None:
 
 
 def test_buffers_are_aligned_and_apart() -> None:
-    buffers = Buffers(Case(kernel="layernorm", dims=(("M", 3), ("N", 5))), seed=0)
+    buffers = Buffers(case("layernorm", 3, 5), seed=0)
     arrays = (*buffers.inputs.values(), buffers.y)
     starts = [array.ctypes.data for array in arrays]
     assert all(start % ALIGNMENT_BYTES == 0 for start in (*starts, buffers.scratch(100)))

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from autotune.ir.phases import phase_graph
 from autotune.jit import host_target
 from autotune.realizations.reference import reference_candidate
-from benchmarks.cases import Case, case
+from benchmarks.case import Case
+from benchmarks.cases import case
 from benchmarks.mappings import (
     CASES,
     SCALAR,
@@ -37,7 +37,7 @@ def test_every_mapping_has_candidates_of_its_own(each: Case) -> None:
 def test_the_reference_candidate_takes_the_innermost_axis() -> None:
     each = case("softmax", 5, 33)
     program = kernel_of(each).bind(**each.extents)
-    reference = reference_candidate(program, phase_graph(program), host_target())
+    reference = reference_candidate(program, host_target())
     assert mapping_name(program, lane_axis(program, reference)).startswith("full axis")
 
 

@@ -89,8 +89,9 @@ def test_unknown_names_are_refused_with_what_to_write() -> None:
     with pytest.raises(UnknownCase, match="write a kernel"):
         select_cases(["tanh"], quick=False)
     with pytest.raises(UnknownPeer, match="inductor best"):
-        select_peers(["inductor fast"])
-    assert select_peers(["numba"]) == {"numba"}
+        select_peers(["inductor fast"], PEERS)
+    assert select_peers(["numba"], PEERS) == {"numba"}
+    assert select_peers([], PEERS) == set(LABELS)
 
 
 def test_a_peer_names_the_packages_it_misses() -> None:

@@ -1,8 +1,8 @@
 /* The dense reference: whole rows of scores by NumPy's own OpenBLAS, softmax over the visible part, values by OpenBLAS.
    One thread at a time: the scores live in one buffer of this library, which grows and is never given back.
 
-   Few queries: all rows of the heads of a KV head in one product. Many: blocks of one head's rows, so that the keys no
-   row of a block sees are not computed. */
+   Few queries: the rows of several heads of a KV head in one product. Many: blocks of one head's rows, so that the keys
+   no row of a block sees are not computed. */
 #include <stdlib.h>
 
 #include "problem.h"
@@ -122,11 +122,12 @@ static int64_t seen(const problem *p, int64_t query) {
 void dense_attention(const float *q, const float *k, const float *v, float *out, const problem *p) {
     const int64_t group = p->query_heads / p->kv_heads, queries = p->queries;
     const int64_t all = group * queries;
-    const int64_t block = all <= ROW_BLOCK ? all : ROW_BLOCK;
     for (int64_t h = 0; h < p->batch * p->kv_heads; h++)
         for (int64_t first = 0; first < all;) {
-            int64_t rows = block;
-            if (block != all && rows > queries - first % queries) rows = queries - first % queries;
+            /* Whole heads where they fit, else some rows of one: the last row of a block sees the most. */
+            int64_t rows = queries <= ROW_BLOCK ? ROW_BLOCK / queries * queries : ROW_BLOCK;
+            int64_t left = queries <= ROW_BLOCK ? all - first : queries - first % queries;
+            rows = rows < left ? rows : left;
             int32_t visible[ROW_BLOCK];
             for (int64_t r = 0; r < rows; r++) visible[r] = (int32_t)seen(p, (first + r) % queries);
             int64_t row = h * all + first, last = seen(p, (first + rows - 1) % queries);

@@ -1,4 +1,4 @@
-/* The online reference: causal or full attention, one thread, K and V read in place and never more than once a tile.
+/* The online reference: causal or full attention, one thread, K and V read in place.
    Folds the queries and the query heads of a KV head into rows; full tiles go to prefill.h, few rows to decode.h. */
 #include "decode.h"
 #include "prefill.h"
@@ -56,7 +56,7 @@ FEW(one_row, 1, 1, 16)
 FEW(two_rows, 1, 2, 8)
 FEW(four_rows, 2, 2, 8)
 FEW(eight_rows, 2, 4, 8)
-FEW(twelve_rows, 3, 4, 4)
+FEW(twelve_rows, 3, 4, 8)
 
 static void run_head(const head *h) {
     int64_t rows = h->p->queries * h->group, r = 0;

@@ -113,8 +113,10 @@ INLINE void attend_tile(const row_tile *tile, const float *k, const float *v, in
     for (; j + nk <= n; j += nk)                                                                                    \
     score_keys(packed, k + (begin + j) * depth, scores + j * nv * LANES, top, visible, (int32_t)(begin + j),        \
                begin + j + nk > sure, nk, nv, depth)
-        SCORE(12);
+        SCORE(KEY_BLOCK);
+        SCORE(6);
         SCORE(4);
+        SCORE(2);
         SCORE(1);
 #undef SCORE
         UNROLL for (int u = 0; u < nv; u++) {

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from autotune.ir.program import Number
 from autotune.ir.types import STRICT, DType, MathPolicy
@@ -55,6 +56,24 @@ class Compare(Enum):
 
 
 Body = Callable[[Vector, tuple[Vector, ...]], tuple[Vector, ...]]
+
+
+class Steps(Enum):
+    """What one trip of a loop over a block of an axis covers."""
+
+    BLOCKS = "blocks"  # a whole register block
+    VECTORS = "vectors"  # one vector of those that whole register blocks leave
+    MASKED = "masked"  # one vector, the last one with the lanes that exist
+    POINTS = "points"  # one coordinate
+
+
+class LoopName(NamedTuple):
+    """The loop over a block of `axis` in register blocks of `factor` vectors, or over what those leave."""
+
+    axis: int
+    steps: Steps
+    factor: int
+    lanes: int
 
 
 class Builder(ABC):
@@ -308,10 +327,12 @@ class Builder(ABC):
         body: Body,
         *,
         trips: float | None = None,
+        name: LoopName | None = None,
     ) -> tuple[Vector, ...]:
         """Counted loop `for i in range(start, stop, step)`, never unrolled by LLVM; carried values go through phis.
 
-        `trips` is the expected number of trips where the bounds are not constants (needed to weigh its events).
+        `trips` is the expected number of trips where the bounds are not constants (needed to weigh its events). `name`
+        tells what decides the trips, for counts that are to hold for other numbers of them.
         """
 
     @abstractmethod

@@ -249,7 +249,7 @@ def contributions(
     steps = -(-context.extent(own) // lanes)
     rows = max(1, outputs)
     groups = [g for g in GROUPS if g * rows + SPARE_REGISTERS + 4 <= target.vector_registers] or [1]
-    for group, factor in product(groups[-3:], sorted({1, min(4, steps)})):
+    for group, factor in product(groups[-3:], sorted({1, min(2, steps), min(4, steps)})):
         block = (Block(axis=own, factor=factor),) if factor > 1 else ()
         chosen = Contribution(axis=own, lanes=lanes, blocks=block, group=group)
         yield InlineChoice(phase=phase, value=spec.value, contribution=chosen)

@@ -181,6 +181,9 @@ def inline_registers(context: NestContext, spec: InlineReduction) -> int:
     if own is not None:
         across = vector is not None and vector.axis in axes
         held = vector.lanes.bit_length() if vector is not None and across else 0  # the tree's, one output each
+        if across and all(loop.step >= context.extent(loop.axis) for loop in spec.loops):
+            steps = prod(loop.factor for loop in spec.loops)
+            held += outputs * steps * target.registers(dtype, own.lanes)  # factors that every group reads again
         return outputs * (spec.group if across else 1) * spec.chains * target.registers(dtype, own.lanes) + held
     lanes = vector.lanes if vector is not None and vector.axis in axes else 1
     return outputs * spec.chains * target.registers(dtype, lanes)

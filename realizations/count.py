@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from autotune.ir.program import Number
 from autotune.ir.types import DType
-from autotune.realizations.builder import Body, Pointer, Space, Vector
+from autotune.realizations.builder import Body, LoopName, Pointer, Space, Vector
 from autotune.realizations.count_values import ALU, MASK, SHUFFLE, CountingValues, Scalar, Slot
-from autotune.realizations.events import Event, Events
+from autotune.realizations.events import EVENT_COUNT, Event, Events
 from autotune.realizations.facts import gathers, known_trips, mask_lane_type, scatters
 from autotune.realizations.target import Target
 from autotune.realizations.targets import ALLOWED_CALLS
@@ -41,11 +41,18 @@ class CountingBuilder(CountingValues):
 
     def events(self) -> Events:
         """Expected events of one call of the entry over one packet, as weighted by the trips given."""
-        return Events(tuple(self._dynamic))
+        total = [0.0] * EVENT_COUNT
+        weights: list[float] = []
+        for place in self.places:
+            weight = place.factor * (1.0 if place.around is None else weights[place.around])
+            weights.append(weight)
+            for event, times in enumerate(place.counts):
+                total[event] += weight * times
+        return Events(tuple(total))
 
     def static_events(self) -> Events:
         """Events in the text, each once."""
-        return Events(tuple(self._static))
+        return Events(tuple(map(sum, zip(self._cold, *(place.counts for place in self.places), strict=True))))
 
     def argument_pointer(self, slot: int, dtype: DType) -> Pointer:
         key = (slot, dtype, True)
@@ -100,7 +107,7 @@ class CountingBuilder(CountingValues):
             self._put(_SCALAR_LOAD, 1)
             if not everywhere:
                 self._put(_BRANCH, 1)
-            return Vector(dtype, 1, Scalar(len(self._weights) - 1, everywhere and dtype is not DType.BOOL))
+            return Vector(dtype, 1, Scalar(len(self._opened) - 1, everywhere and dtype is not DType.BOOL))
         result = self._result(dtype, lanes)
         registers = self._memory_registers(dtype, lanes)
         if everywhere:
@@ -303,6 +310,7 @@ class CountingBuilder(CountingValues):
         body: Body,
         *,
         trips: float | None = None,
+        name: LoopName | None = None,
     ) -> tuple[Vector, ...]:
         known = known_trips(start, stop, step)
         if known == 0:
@@ -314,9 +322,7 @@ class CountingBuilder(CountingValues):
         self.instructions += 1
         if known is None:
             self._put(_BRANCH, 1)
-        weight = self._weight
-        self._weight = weight * expected
-        self._weights.append(self._weight)
+        self._enter(expected, name)
         self._scopes.append({})
         before = dict(self._stores)
         self._stores = {scope: stores + 1 for scope, stores in before.items()}  # a later trip may follow a store
@@ -326,8 +332,7 @@ class CountingBuilder(CountingValues):
             if self._stores[scope] == stores + 1:
                 self._stores[scope] = stores
         self._scopes.pop()
-        self._weights.pop()
-        self._weight = weight
+        self._leave()
         return self._renamed(results)
 
     def _renamed(self, values: tuple[Vector, ...]) -> tuple[Vector, ...]:
@@ -351,14 +356,11 @@ class CountingBuilder(CountingValues):
         self._put(_BRANCH, 1)
         for arm, share in ((then, probability), (otherwise, 1.0 - probability)):
             if arm is not None:
-                weight = self._weight
-                self._weight = weight * share
-                self._weights.append(self._weight)
+                self._enter(share)
                 self._scopes.append({})
                 arm()
                 self._scopes.pop()
-                self._weights.pop()
-                self._weight = weight
+                self._leave()
 
     def repair(self, lanes: Vector, value: Vector, call: str, argument: Vector) -> Vector:
         assert call in ALLOWED_CALLS, f"{call} is not in the list of allowed calls"
@@ -366,12 +368,12 @@ class CountingBuilder(CountingValues):
         self._put(MASK, 1)
         self._put(_BRANCH, 1)
         if value.lanes == 1:
-            self._static[_CALL] += 1
+            self._cold[_CALL] += 1
             return self._scalar(value.dtype)
         registers = self.target.registers(value.dtype, value.lanes)
         cold = {_CALL: 1, _SCALAR_LOAD: 1, _SCALAR_STORE: 1, _LOOP: 1, _VECTOR_STORE: 2 * registers}
         for event, times in {**cold, _VECTOR_LOAD: registers}.items():
-            self._static[event] += times  # in the text, but expected never to run
+            self._cold[event] += times  # in the text, but expected never to run
         return value
 
 

@@ -6,11 +6,12 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Sequence
 from math import frexp
+from typing import NamedTuple
 
 from autotune.ir.program import Number
 from autotune.ir.types import STRICT, DType, MathPolicy
 from autotune.realizations import rounding
-from autotune.realizations.builder import Builder, Compare, Vector
+from autotune.realizations.builder import Builder, Compare, LoopName, Vector
 from autotune.realizations.events import EVENT_COUNT, Event
 from autotune.realizations.facts import INT_OF_SIZE, folded_cast
 from autotune.realizations.target import Target
@@ -54,16 +55,25 @@ class Slot:
         self.lanes = 0
 
 
+class Place(NamedTuple):
+    """A piece of code that runs `factor` times for each time that the place around it does, with its own events."""
+
+    around: int | None
+    factor: float
+    name: LoopName | None
+    counts: list[float]
+
+
 class CountingValues(Builder, ABC):
     """Wide values of one type are one object, since nothing but their type matters; one-lane values are told apart."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
         self.instructions = 0
-        self._static = [0.0] * EVENT_COUNT
-        self._dynamic = [0.0] * EVENT_COUNT
-        self._weight = 1.0
-        self._weights = [1.0]
+        self.places = [Place(None, 1.0, None, [0.0] * EVENT_COUNT)]
+        self._here = self.places[0].counts
+        self._opened = [0]  # numbers of the places that stand open, outermost first
+        self._cold = [0.0] * EVENT_COUNT
         self._shapes: dict[tuple[DType, int], Shape] = {}
         self._masks: dict[tuple[int, int], Shape] = {}
         self._constants: dict[tuple[DType, Number, int], Vector] = {}
@@ -71,14 +81,22 @@ class CountingValues(Builder, ABC):
 
     # ---- recording ----------------------------------------------------------------------------------------------
     def _put(self, event: int, times: float) -> None:
-        self._static[event] += times
-        self._dynamic[event] += times * self._weight
+        self._here[event] += times
 
     def _put_at(self, depth: int, event: int, times: float) -> None:
         """Charge where a hoisted instruction ends up."""
-        weights = self._weights
-        self._static[event] += times
-        self._dynamic[event] += times * weights[min(depth, len(weights) - 1)]
+        opened = self._opened
+        self.places[opened[min(depth, len(opened) - 1)]].counts[event] += times
+
+    def _enter(self, factor: float, name: LoopName | None = None) -> None:
+        """Open a place inside the innermost one that is executed `factor` times as often."""
+        self.places.append(Place(self._opened[-1], factor, name, [0.0] * EVENT_COUNT))
+        self._opened.append(len(self.places) - 1)
+        self._here = self.places[-1].counts
+
+    def _leave(self) -> None:
+        self._opened.pop()
+        self._here = self.places[self._opened[-1]].counts
 
     def _shared(self, key: tuple[object, ...]) -> Vector | None:
         """What was made for this key in a place that dominates this one; LlvmBuilder shares the same values."""
@@ -110,7 +128,7 @@ class CountingValues(Builder, ABC):
         return found.vector
 
     def _scalar(self, dtype: DType) -> Vector:
-        return Vector(dtype, 1, Scalar(len(self._weights) - 1, False))
+        return Vector(dtype, 1, Scalar(len(self._opened) - 1, False))
 
     def _again(self, value: Vector) -> Vector:
         """A wide value without the fact that it is constant."""
@@ -120,13 +138,10 @@ class CountingValues(Builder, ABC):
         """One instruction a register, with a result like the operand."""
         self.instructions += 1
         if a.lanes == 1:
-            self._static[SCALAR_ALU] += 1.0
-            self._dynamic[SCALAR_ALU] += self._weight
-            return Vector(a.dtype, 1, Scalar(len(self._weights) - 1, False))
+            self._here[SCALAR_ALU] += 1.0
+            return Vector(a.dtype, 1, Scalar(len(self._opened) - 1, False))
         shape: Shape = a.handle  # type: ignore[assignment]
-        registers = shape.registers
-        self._static[event] += registers
-        self._dynamic[event] += registers * self._weight
+        self._here[event] += shape.registers
         return shape.vector
 
     def _do_times(self, event: int, a: Vector, times: int) -> Vector:

@@ -119,6 +119,7 @@ def _refuse_sizes(candidate: Candidate) -> Iterator[Refusal]:
         *((f"the number of chains of p{p}", c.chains) for p, c in candidate.contribution),
         *((f"the group of p{p}", c.group) for p, c in candidate.contribution),
         *((f"nest of p{p} plus one", nest + 1) for p, nest in candidate.nests),
+        *((f"the panel of p{p} plus one", s.panel + 1) for p, s in candidate.storage if isinstance(s, Buffered)),
         ("split.parts", candidate.split.parts),
         ("schedule.grain", candidate.schedule.grain),
         ("schedule.threads", candidate.schedule.threads),

@@ -33,6 +33,7 @@ RULES: tuple[type[Refusal], ...] = (
     storage.StoresMayMeet,
     storage.ReadsUnfinishedReduction,
     storage.DomainsDisagree,
+    storage.PanelCrossed,
     storage.NestsOutOfOrder,
     storage.WorkspaceTooLarge,
     transfer.NeedsTransfer,

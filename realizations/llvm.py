@@ -8,7 +8,7 @@ from collections.abc import Callable
 from autotune.ir.program import Number
 from autotune.ir.types import DType
 from autotune.realizations import llvm_text as text
-from autotune.realizations.builder import Body, Compare, Pointer, Space, Vector
+from autotune.realizations.builder import Body, Compare, LoopName, Pointer, Space, Vector
 from autotune.realizations.facts import gathers, known_trips, mask_lane_type, scatters
 from autotune.realizations.llvm_values import LlvmValues
 from autotune.realizations.target import Target
@@ -298,6 +298,7 @@ class LlvmBuilder(LlvmValues):
         body: Body,
         *,
         trips: float | None = None,
+        name: LoopName | None = None,
     ) -> tuple[Vector, ...]:
         known = known_trips(start, stop, step)
         if known == 0:

@@ -9,7 +9,7 @@ from itertools import combinations
 from math import prod
 from typing import ClassVar
 
-from autotune.ir.buffer import Body, BufferProgram, ReduceInto, StoreTensor, Transfer
+from autotune.ir.buffer import Body, BufferProgram, ReduceInto, StoreTensor, Tail, Transfer
 from autotune.ir.phases import Phase, PhaseGraph, PhaseKind
 from autotune.ir.program import Elementwise, For, Load, Reindex, Store, statements
 from autotune.ir.types import DType
@@ -89,6 +89,18 @@ class DomainsDisagree(Refusal):
     @property
     def sentence(self) -> str:
         return f"sinks over axes {self.left} and {self.right} cannot share a nest"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PanelCrossed(Refusal):
+    rule: ClassVar[str] = "panel-crossed"
+    axis: int
+    lanes: int
+    panel: int
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.lanes} lanes along axis a{self.axis} may not lie within one panel of {self.panel} coordinates"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +200,22 @@ def refuse_nest(context: NestContext) -> Iterator[Refusal]:
         if axes != reduced[0]:
             yield DomainsDisagree(left=tuple(sorted(reduced[0])), right=tuple(sorted(axes)))
     yield from refuse_meeting_stores(context)
+    yield from refuse_panels(context)
+
+
+def refuse_panels(context: NestContext) -> Iterator[Refusal]:
+    """Vectors along an axis that is cut into panels lie within one: they divide it and start at multiples of it."""
+    written = {s.buffer for s in context.nest.sinks if not isinstance(s, StoreTensor)}
+    loops = (*context.nest.loops, *(loop for spec in context.nest.inline for loop in spec.loops))
+    across = [loop for loop in loops if loop.lanes > 1]
+    moved = {let.value.source for let in context.computed if isinstance(let.value, Reindex)}
+    overlapped = context.nest.tail is Tail.OVERLAP
+    for number in sorted(written | context.buffers_read):
+        for entry in context.body.buffers[number].axes:
+            for loop in across if entry.panel else ():
+                along = loop.axis == entry.axis or entry.axis in moved
+                if along and (entry.panel % loop.lanes or overlapped):
+                    yield PanelCrossed(axis=loop.axis, lanes=loop.lanes, panel=entry.panel)
 
 
 def refuse_snapshots(contexts: Sequence[NestContext]) -> Iterator[Refusal]:

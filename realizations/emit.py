@@ -12,27 +12,37 @@ from autotune.ir.affine import Affine, Start
 from autotune.ir.buffer import BlockLoop, Body, Buffer, BufferProgram, Nest, Part, Role, Step, StorageClass
 from autotune.ir.program import AxisKind, Scalar
 from autotune.realizations.builder import Builder, Compare, Pointer, Vector
-from autotune.realizations.evaluate import Evaluator
+from autotune.realizations.evaluate import Evaluator, ProgramValues
 from autotune.realizations.loops import Surroundings
 from autotune.realizations.nest_writer import NestWriter
 from autotune.realizations.points import AxisPoint, Span
-from autotune.realizations.ranges import Ranges
 
 SLOT_ALIGNMENT_BYTES = 64
 MAX_PARTIAL_COPIES = 1
 
 
-def emit(buffer_program: BufferProgram, builder: Builder) -> None:
+WriteNest = Callable[[Evaluator, Surroundings, Nest], None]
+"""Writes one nest of a body where it stands."""
+
+
+def write_nest(evaluator: Evaluator, surroundings: Surroundings, nest: Nest) -> None:
+    """The nest's own loops and what is in them."""
+    NestWriter(evaluator, surroundings, nest).write()
+
+
+def emit(buffer_program: BufferProgram, builder: Builder, write: WriteNest = write_nest) -> None:
     """Write the whole entry: packets `first .. last-1`, each through the full body where its blocks are whole."""
-    _Emitter(buffer_program, builder).entry()
+    _Emitter(buffer_program, builder, write).entry()
 
 
 class _Emitter:
-    def __init__(self, buffer_program: BufferProgram, builder: Builder) -> None:
+    def __init__(self, buffer_program: BufferProgram, builder: Builder, write: WriteNest) -> None:
+        self.write = write
         self.plan = buffer_program
         self.program = buffer_program.program
         self.builder = builder
-        self.ranges = Ranges(self.program)
+        self.values = ProgramValues(self.program)
+        self.ranges = self.values.ranges
         self.uids = count(1)
         slots = self.program.slots()
         self.tensors = {
@@ -106,6 +116,7 @@ class _BodyWriter:
 
     def __init__(self, emitter: _Emitter, body: Body, spans: dict[int, Span]) -> None:
         self.builder = emitter.builder
+        self.write = emitter.write
         self.program = emitter.program
         self.ranges = emitter.ranges
         self.role = body.role
@@ -114,7 +125,7 @@ class _BodyWriter:
         self.spans = dict(spans)
         self.fixed: dict[int, AxisPoint] = {}
         pointers = {buffer.id: self._place(buffer) for buffer in body.buffers}
-        self.evaluator = Evaluator(self.builder, emitter.plan, body, self.ranges, emitter.tensors, pointers, self.spans)
+        self.evaluator = Evaluator(self.builder, emitter.values, body, emitter.tensors, pointers, self.spans)
         self.surroundings = Surroundings(self.spans, self.fixed, self.active, self.uids)
         for axis in self.program.axes:
             if axis.kind is AxisKind.FULL:
@@ -140,7 +151,7 @@ class _BodyWriter:
             match step:
                 case Nest():
                     self.evaluator.memo.push()
-                    NestWriter(self.evaluator, self.surroundings, step).write()
+                    self.write(self.evaluator, self.surroundings, step)
                     self.evaluator.memo.pop()
                 case BlockLoop():
                     if self.program.axes[step.axis].kind is AxisKind.RANGE:

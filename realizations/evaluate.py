@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, assert_never
 
 from autotune.ir.affine import Affine, coord
-from autotune.ir.buffer import Body, Buffer, BufferProgram, InlineReduction, Nest, Transfer
+from autotune.ir.buffer import Body, Buffer, InlineReduction, Nest, Transfer
 from autotune.ir.program import (
     Carried,
     Const,
@@ -18,6 +18,7 @@ from autotune.ir.program import (
     Joined,
     Load,
     MergeSide,
+    Program,
     Reduce,
     Reindex,
     ScalarArgument,
@@ -41,26 +42,53 @@ InlineReductions: TypeAlias = Callable[
 """Writes an inline reduction at every point of a register block."""
 
 
+class ProgramValues:
+    """The values of a program and what is known of them whoever evaluates them."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.lets = program.lets()
+        self.slots = program.slots()
+        self.stores = tuple(s for s in statements(program.body) if isinstance(s, Store))
+        self.ranges = Ranges(program)
+        self._accesses: dict[tuple[str, int], Access] = {}
+
+    def load_access(self, number: int, load: Load) -> Access:
+        """The tensor access of a load."""
+        key = ("load", number)
+        if key not in self._accesses:
+            self._accesses[key] = prepare(self.program.tensor(load.tensor), load.index, self.ranges)
+        return self._accesses[key]
+
+    def store_access(self, number: int) -> Access:
+        """The tensor access of a store."""
+        key = ("store", number)
+        if key not in self._accesses:
+            store = self.stores[number]
+            self._accesses[key] = prepare(self.program.tensor(store.tensor), store.index, self.ranges)
+        return self._accesses[key]
+
+
 class Evaluator:
     """Evaluates the values of one body of a buffer program on a builder."""
 
     def __init__(
         self,
         builder: Builder,
-        buffer_program: BufferProgram,
+        values: ProgramValues,
         body: Body,
-        ranges: Ranges,
         tensors: Mapping[int, Pointer],
         buffers: Mapping[int, Pointer],
         spans: Mapping[int, Span],
     ) -> None:
-        program = buffer_program.program
         self.builder = builder
-        self.program = program
-        self.lets = program.lets()
-        self.slots = program.slots()
-        self.stores = tuple(s for s in statements(program.body) if isinstance(s, Store))
-        self.ranges = ranges
+        self.program = values.program
+        self.lets = values.lets
+        self.slots = values.slots
+        self.stores = values.stores
+        self.ranges = values.ranges
+        self.load_access = values.load_access
+        self.store_access = values.store_access
         self.tensors = tensors
         self.pointers = buffers
         self.buffers: dict[int, Buffer] = {b.id: b for b in body.buffers}
@@ -73,10 +101,9 @@ class Evaluator:
         self.opened: list[OpenLoop] = []
         self.assumed: set[int] = set()
         self.memo = Memo()
-        self.indices = IndexWriter(builder, ranges, self.memo, spans)
+        self.indices = IndexWriter(builder, values.ranges, self.memo, spans)
         self.memory = MemoryWriter(builder, self.memo, self.indices)
         self.spread = self.memory.spread
-        self._accesses: dict[tuple[str, int], Access] = {}
 
     def enter_nest(self, nest: Nest, produced: frozenset[int], reductions: InlineReductions, fixed: Point) -> None:
         """Start a nest: values it produces are computed in it, all other materialized ones are read."""
@@ -292,19 +319,6 @@ class Evaluator:
         return self.builder.compare(how, a, b)
 
     # ---- tensors --------------------------------------------------------------------------------------------------
-    def load_access(self, number: int, load: Load) -> Access:
-        key = ("load", number)
-        if key not in self._accesses:
-            self._accesses[key] = prepare(self.program.tensor(load.tensor), load.index, self.ranges)
-        return self._accesses[key]
-
-    def store_access(self, number: int) -> Access:
-        key = ("store", number)
-        if key not in self._accesses:
-            store = self.stores[number]
-            self._accesses[key] = prepare(self.program.tensor(store.tensor), store.index, self.ranges)
-        return self._accesses[key]
-
     def _load(self, number: int, load: Load, point: Point) -> Vector:
         access = self.load_access(number, load)
         base = self.tensors[load.tensor]

@@ -33,7 +33,7 @@ class Surroundings:
 
 
 def trips_of(name: LoopName, active: float) -> float:
-    """Expected trips of a loop over a block of which `active` coordinates exist; one lane leaves points, not vectors."""
+    """Expected trips of a loop over a block of which `active` coordinates exist: points are what vectors leave."""
     step = name.factor * name.lanes
     if name.steps is Steps.BLOCKS:
         return float(active // step)

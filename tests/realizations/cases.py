@@ -10,7 +10,6 @@ from pathlib import Path
 
 import autotune as at
 from autotune.ir.interpret import Interpretation, interpret
-from autotune.ir.phases import PhaseGraph, phase_graph
 from autotune.ir.program import Program
 from autotune.language.kernel import Kernel
 from autotune.language.load import load_kernels
@@ -30,7 +29,6 @@ class Case:
 
     name: str
     program: Program
-    graph: PhaseGraph
     arguments: differential.Arguments
     expected: Interpretation
 
@@ -59,14 +57,13 @@ def shapes(name: str) -> Iterator[tuple[int, int]]:
 
 
 @cache
-def bound(name: str, shape: tuple[int, int]) -> tuple[Program, PhaseGraph]:
-    program = kernels()[name].bind(**sizes_of(name, shape))
-    return program, phase_graph(program)
+def bound(name: str, shape: tuple[int, int]) -> Program:
+    return kernels()[name].bind(**sizes_of(name, shape))
 
 
 def case(name: str, shape: tuple[int, int]) -> Case:
     """A kernel at a shape, with data from a fixed seed and outputs that hold a sentinel."""
-    program, graph = bound(name, shape)
+    program = bound(name, shape)
     plain = differential.arguments_of(kernels()[name], program, sizes_of(name, shape), seed=1)
     arguments = differential.outputs_poisoned(program, plain)
-    return Case(name, program, graph, arguments, interpret(program, arguments))
+    return Case(name, program, arguments, interpret(program, arguments))

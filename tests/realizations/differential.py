@@ -8,6 +8,7 @@ import mmap
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -15,22 +16,36 @@ from numpy.typing import NDArray
 
 from autotune import jit
 from autotune.build import SYMBOL, emit_text
-from autotune.ir.buffer import BufferProgram, Tail, Transfer
+from autotune.ir.buffer import BufferProgram, Planner, Tail, Transfer
 from autotune.ir.interpret import Interpretation
-from autotune.ir.phases import PhaseGraph, PhaseKind
-from autotune.ir.program import AxisKind, Number, Program, Scalar, Tensor
+from autotune.ir.phases import PhaseKind
+from autotune.ir.program import AxisKind, For, Number, Program, Scalar, Tensor, statements
 from autotune.ir.types import APPROXIMABLE, DType
 from autotune.ir.verdict import Correct, check
 from autotune.language.kernel import Kernel
 from autotune.realizations import vector_math
-from autotune.realizations.candidate import Block, Buffered, Candidate, Clones, Compute, Direct, Inline, Storage, Tile
+from autotune.realizations.candidate import (
+    Block,
+    Buffered,
+    Candidate,
+    Clones,
+    Compute,
+    Contribution,
+    Direct,
+    Inline,
+    Storage,
+    Tile,
+)
 from autotune.realizations.candidate import Mapping as LaneMapping
-from autotune.realizations.context import ProgramFacts
-from autotune.realizations.enumerate import Enumerator, chain_options, loop_choices, variant_choices
+from autotune.realizations.choices import chain_options, loop_choices, variant_choices
+from autotune.realizations.context import NestContext, ProgramFacts
+from autotune.realizations.enumerate import structures
 from autotune.realizations.legality import contexts, judge, refuse_candidate
 from autotune.realizations.lower import lower
-from autotune.realizations.structure import NestChoice, assemble
+from autotune.realizations.predicates import known_prefix
+from autotune.realizations.structure import NestChoice, Structure, assemble
 from autotune.realizations.target import Target
+from autotune.realizations.tiled import Tiled, tiled
 from autotune.realizations.verdict import Legal
 
 Array = NDArray[Any]
@@ -46,6 +61,7 @@ NUMPY = {
 }
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _SENTINEL = 0x5A
+MAX_STRUCTURES = 5000
 
 
 # ---- data -----------------------------------------------------------------------------------------------------------
@@ -154,13 +170,22 @@ def difference(
 class Sampler:
     """Legal candidates of one program: uniform draws from the enumerated choices, and free ones."""
 
-    def __init__(self, program: Program, graph: PhaseGraph, target: Target, seed: int) -> None:
+    def __init__(self, program: Program, target: Target, seed: int) -> None:
         self.program = program
-        self.graph = graph
         self.target = target
         self.rng = random.Random(seed)
-        self.facts = ProgramFacts(program, target)
-        self.structures = list(Enumerator(self.facts, graph).structures())
+        self.structures = list(islice(structures(program, target), MAX_STRUCTURES))
+        self.views: dict[int, ProgramFacts] = {}
+
+    def view(self, candidate: Candidate | Structure) -> Tiled:
+        """The program that the choices of a candidate refer to."""
+        return tiled(self.program, candidate.tiles)
+
+    def facts(self, program: Program) -> ProgramFacts:
+        return self.views.setdefault(id(program), ProgramFacts(program, self.target))
+
+    def legal(self, candidate: Candidate) -> bool:
+        return isinstance(judge(self.program, candidate, self.target), Legal)
 
     def enumerated(self, count: int, tries: int = 20) -> Iterator[Candidate]:
         """Legal candidates from the tables of random structures."""
@@ -169,23 +194,25 @@ class Sampler:
             if found == count:
                 return
             candidate = self._from_tables()
-            if candidate is not None and isinstance(judge(self.program, candidate, self.target), Legal):
+            if candidate is not None and self.legal(candidate):
                 found += 1
                 yield candidate
 
     def _from_tables(self) -> Candidate | None:
         structure = self.rng.choice(self.structures)
+        view = self.view(structure)
+        facts = self.facts(view.program)
         plain = NestChoice(axis=None, lanes=1, blocks=(), chains=1, tail=Tail.MASK, variants=())
         candidate = assemble(structure, dict.fromkeys(structure.nest_numbers, plain))
-        if any(refuse_candidate(self.facts, self.graph, candidate)):
+        if any(refuse_candidate(facts, view.graph, candidate)):
             return None
         plan = lower(self.program, candidate)
         choices: dict[int, NestChoice] = {}
-        by_nest: dict[int, list[Any]] = {}
-        for context in contexts(self.facts, plan, plan.bodies[-1], candidate):
+        by_nest: dict[int, list[NestContext]] = {}
+        for context in contexts(facts, plan, plan.bodies[-1], candidate):
             by_nest.setdefault(context.nest.number, []).append(context)
         for number, around in by_nest.items():
-            main = max(around, key=lambda c: len(c.nest.loops))
+            main = max(around, key=lambda c: (len(c.nest.inline), len(c.nest.loops)))
             options = list(loop_choices(main, structure, around))
             if not options:
                 return None
@@ -193,7 +220,7 @@ class Sampler:
             chains = self.rng.choice(chain_options(main, choice))
             variants = self.rng.choice(list(variant_choices(*around)))
             choices[number] = replace(choice, chains=chains, variants=variants)
-        return assemble(structure, choices)
+        return replace(assemble(structure, choices), planner=self.rng.choice(list(Planner)))
 
     def free(self, count: int, tries: int = 60) -> Iterator[Candidate]:
         """Legal candidates whose fields are drawn with little regard for the tables."""
@@ -202,7 +229,7 @@ class Sampler:
             if found == count:
                 return
             candidate = self.mutated(self._from_tables() or self._from_tables())
-            if candidate and isinstance(judge(self.program, candidate, self.target), Legal):
+            if candidate and self.legal(candidate):
                 found += 1
                 yield candidate
 
@@ -210,7 +237,17 @@ class Sampler:
         """The candidate with a few fields changed at random."""
         if candidate is None:
             return None
-        changes = [self._tiles, self._storage, self._nests, self._mapping, self._compute, self._transfer, self._tail]
+        changes = [
+            self._tiles,
+            self._storage,
+            self._nests,
+            self._mapping,
+            self._compute,
+            self._contribution,
+            self._transfer,
+            self._tail,
+            self._predicates,
+        ]
         for change in self.rng.sample(changes, self.rng.randint(1, 4)):
             candidate = change(candidate)
         if self.rng.random() < 0.3:
@@ -218,6 +255,7 @@ class Sampler:
         return candidate
 
     def _tiles(self, c: Candidate) -> Candidate:
+        """Other blocks; the same where they would leave a program with other phases."""
         tiles = []
         axes = [a for a in self.program.axes if a.kind is AxisKind.TILE or a.id in self.program.parallel]
         for axis in axes:
@@ -225,34 +263,65 @@ class Sampler:
             known = [t.block for t in c.tiles if t.axis == axis.id]
             block = self.rng.choice([1, 2, 3, 4, 5, 8, 16, 32, extent, *known, *known])
             tiles.append(Tile(axis=axis.id, block=min(block, extent)))
-        return replace(c, tiles=tuple(tiles))
+        changed = replace(c, tiles=tuple(tiles))
+        same = len(self.view(changed).graph.phases) == len(self.view(c).graph.phases)
+        return changed if same else c
 
     def _storage(self, c: Candidate) -> Candidate:
         storage: dict[int, Storage] = dict(c.storage)
-        nests, mapping, compute = dict(c.nests), dict(c.mapping), dict(c.compute)
-        for phase in self.graph.phases:
-            if phase.kind not in (PhaseKind.LOAD, PhaseKind.ELEMENTWISE) or self.rng.random() < 0.5:
+        for phase in self.view(c).graph.phases:
+            computed = phase.kind in (PhaseKind.LOAD, PhaseKind.ELEMENTWISE) or phase.number in dict(c.contribution)
+            if not computed or self.rng.random() < 0.5:
                 continue
             if self.rng.random() < 0.6:
                 layout = list(phase.axes)
                 self.rng.shuffle(layout)
-                storage[phase.number] = Buffered(layout=tuple(layout))
+                panel = self.rng.choice([0, 0, 4, 8, 16, 32]) if len(layout) > 1 else 0
+                storage[phase.number] = Buffered(layout=tuple(layout), panel=panel)
             else:
                 storage[phase.number] = Direct() if phase.kind is PhaseKind.LOAD else Inline()
-                nests.pop(phase.number, None)
-                mapping.pop(phase.number, None)
-                compute.pop(phase.number, None)
-        c = replace(c, storage=tuple(sorted(storage.items())), nests=tuple(sorted(nests.items())))
-        c = replace(c, mapping=tuple(sorted(mapping.items())), compute=tuple(sorted(compute.items())))
-        return self._nests(c)
+        return self._nests(replace(c, storage=tuple(sorted(storage.items()))))
+
+    def _contribution(self, c: Candidate) -> Candidate:
+        """Some reductions computed inside nests, with lanes and blocks of any kind, others with loops of their own."""
+        storage, chosen = dict(c.storage), dict(c.contribution)
+        for phase in self.view(c).graph.phases:
+            if phase.kind is not PhaseKind.REDUCTION or self.rng.random() < 0.3:
+                continue
+            if self.rng.random() < 0.3:
+                storage.pop(phase.number, None)
+                chosen.pop(phase.number, None)
+                continue
+            kept = Buffered(layout=phase.axes) if self.rng.random() < 0.5 else Inline()
+            storage.setdefault(phase.number, kept)
+            axis = self.rng.choice([None, *phase.contribution])
+            factors = [(a, self.rng.choice([1, 1, 2, 3, 4])) for a in phase.contribution]
+            chosen[phase.number] = Contribution(
+                axis=axis,
+                lanes=1 if axis is None else self.rng.choice([4, 8, 16]),
+                blocks=tuple(Block(axis=a, factor=f) for a, f in factors if f > 1),
+                chains=self.rng.choice([1, 1, 2, 3]),
+                group=1 if axis is None else self.rng.choice([1, 2, 3, 4, 8]),
+            )
+        return self._nests(
+            replace(c, storage=tuple(sorted(storage.items())), contribution=tuple(sorted(chosen.items())))
+        )
+
+    def _predicates(self, c: Candidate) -> Candidate:
+        program = self.view(c).program
+        loops = (s for s in statements(program.body) if isinstance(s, For))
+        known = tuple(s.axis for s in loops if known_prefix(program, s) is not None)
+        return replace(c, predicates=known if self.rng.random() < 0.7 else ())
 
     def _nests(self, c: Candidate) -> Candidate:
         """Sinks numbered anew in program order, some joined with the one before."""
         buffered = {p for p, s in c.storage if isinstance(s, Buffered)}
+        inside = set(dict(c.contribution)) - buffered
+        computed = (PhaseKind.LOAD, PhaseKind.ELEMENTWISE)
         sinks = [
             p.number
-            for p in self.graph.phases
-            if p.kind not in (PhaseKind.LOAD, PhaseKind.ELEMENTWISE) or p.number in buffered
+            for p in self.view(c).graph.phases
+            if (p.kind not in computed and p.number not in inside) or p.number in buffered
         ]
         numbers: dict[int, int] = {}
         current = -1
@@ -261,12 +330,12 @@ class Sampler:
                 current += 1
             numbers[phase] = current
         mapping, compute, chosen = dict(c.mapping), dict(c.compute), {}
-        default = (LaneMapping(axis=None, lanes=1), Compute(variants=self._all_variants()))
+        default = (LaneMapping(axis=None, lanes=1), Compute())
         for phase in sinks:
             own = (mapping.get(phase, default[0]), compute.get(phase, default[1]))
             first = chosen.setdefault(numbers[phase], own)
             mapping[phase] = first[0]
-            compute[phase] = replace(first[1], variants=self._all_variants(first[1].variants))
+            compute[phase] = replace(first[1], variants=self._all_variants(c, first[1].variants))
         tails = dict(c.tail)
         return replace(
             c,
@@ -276,9 +345,9 @@ class Sampler:
             tail=tuple((n, tails.get(n, Tail.MASK)) for n in range(current + 1)),
         )
 
-    def _all_variants(self, known: tuple[tuple[str, str], ...] = ()) -> tuple[tuple[str, str], ...]:
+    def _all_variants(self, c: Candidate, known: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
         chosen = dict(known)
-        for let in self.facts.lets.values():
+        for let in self.view(c).program.lets().values():
             op = getattr(let.value, "op", None)
             if op in APPROXIMABLE and op.value not in chosen:
                 options = vector_math.variants(op, let.dtype, self.target, let.value.math.max_ulp)
@@ -301,6 +370,7 @@ class Sampler:
         return replace(c, mapping=tuple(sorted(mapping.items())))
 
     def _compute(self, c: Candidate) -> Candidate:
+        """Register blocks, chains and loop orders of any kind."""
         compute = dict(c.compute)
         for phases in self._per_nest(c).values():
             blocks = tuple(
@@ -309,12 +379,13 @@ class Sampler:
                 if (f := self.rng.choice([1, 1, 1, 2, 3, 4, 5, 8])) > 1
             )
             chains = self.rng.choice([1, 1, 2, 3, 4])
+            order = tuple(self.rng.sample([a.id for a in self.program.axes], self.rng.choice([0, 0, 1, 2])))
             for phase in phases:
-                compute[phase] = replace(compute[phase], blocks=blocks, chains=chains)
+                compute[phase] = replace(compute[phase], blocks=blocks, chains=chains, order=order)
         return replace(c, compute=tuple(sorted(compute.items())))
 
     def _transfer(self, c: Candidate) -> Candidate:
-        memory = [p.number for p in self.graph.phases if p.kind in (PhaseKind.LOAD, PhaseKind.STORE)]
+        memory = [p.number for p in self.view(c).graph.phases if p.kind in (PhaseKind.LOAD, PhaseKind.STORE)]
         known = dict(c.transfer)
         for phase in memory:
             if self.rng.random() < 0.5:

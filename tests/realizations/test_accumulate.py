@@ -10,14 +10,13 @@ import autotune as at
 from autotune import jit
 from autotune.ir.buffer import Tail
 from autotune.ir.interpret import interpret
-from autotune.ir.phases import phase_graph
 from autotune.ir.program import AxisKind, Reduce
 from autotune.ir.types import DType, ReduceOp
-from autotune.realizations.accumulate import identity, state_type
+from autotune.realizations.accumulate import identity
 from autotune.realizations.candidate import Block, Candidate, Mapping
 from autotune.realizations.legality import judge
 from autotune.realizations.lower import lower
-from autotune.realizations.ranges import Ranges
+from autotune.realizations.ranges import Ranges, state_type
 from autotune.realizations.reference import reference_candidate
 from autotune.realizations.target import Target
 from autotune.realizations.verdict import Legal
@@ -59,7 +58,6 @@ def across(candidate: Candidate, axis: int, lanes: int, tail: Tail, factor: int,
 def legal_forms(kernel: object, length: int, target: Target) -> list[Candidate]:
     """The reference and every form with lanes across the contributions that is legal at a length."""
     program = kernel.bind(N=length)  # type: ignore[attr-defined]
-    graph = phase_graph(program)
     reference = reference_candidate(program, target)
     axis = next(a.id for a in program.axes if a.kind is AxisKind.FULL)
     forms = [
@@ -95,7 +93,6 @@ def _outputs(kernel: object, x: np.ndarray, target: Target) -> list[dict[str, np
         tensor = program.tensor(number)
         kind = {DType.F32: np.float32, DType.BOOL: np.bool_, DType.I64: np.int64}[tensor.dtype]
         arguments[tensor.name] = np.ones(1, kind)
-    graph = phase_graph(program)
     return [run(lower(program, c), target, arguments) for c in legal_forms(kernel, len(x), target)]
 
 
@@ -150,7 +147,7 @@ def test_identities() -> None:
 
 def test_sums_run_in_the_type_of_their_result() -> None:
     """Index values fit 32 bits; their sum does not, their maximum does."""
-    program, _ = cases.bound("reduce_constant", (5, 65))
+    program = cases.bound("reduce_constant", (5, 65))
     ranges, lets = Ranges(program), program.lets()
     sums = [n for n, let in lets.items() if isinstance(let.value, Reduce) and let.dtype is DType.I64]
     assert sums and {state_type(lets, n, ranges) for n in sums} == {DType.I64}

@@ -52,7 +52,7 @@ def test_sampled_candidates_match_the_oracle(name: str) -> None:
 
 
 def _check(case: cases.Case, target: Target, number: int) -> None:
-    sampler = Sampler(case.program, case.graph, target, seed=SEED + number)
+    sampler = Sampler(case.program, target, seed=SEED + number)
     for candidate in (*sampler.enumerated(ENUMERATED), *sampler.free(FREE)):
         plan = lower(case.program, candidate)
         wrong = difference(plan, target, case.arguments, case.expected, at_end=number == 0)
@@ -63,7 +63,7 @@ def _check(case: cases.Case, target: Target, number: int) -> None:
 def test_sampled_candidates_compile_for_the_other_architecture(name: str) -> None:
     case = cases.case(name, (5, 17))
     target = TARGETS["neon"]
-    sampler = Sampler(case.program, case.graph, target, seed=SEED)
+    sampler = Sampler(case.program, target, seed=SEED)
     for candidate in islice(sampler.enumerated(2), 2):
         assert compile_plan(lower(case.program, candidate), target).summary.text_bytes > 0
 

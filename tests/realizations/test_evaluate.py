@@ -42,7 +42,7 @@ def test_lanes_of_axes_that_a_point_lacks_do_not_count() -> None:
 @pytest.mark.parametrize("lanes", [1, 8])
 def test_division_of_negative_indices_floors(lanes: int) -> None:
     """Coordinates minus ten, over three and modulo four, as Python has them: one number and a lane each."""
-    program, _ = cases.bound("shifted", (5, 65))
+    program = cases.bound("shifted", (5, 65))
     expressions = [(coord(1) - 10) // Affine(constant=3), (coord(1) - 10) % Affine(constant=4)]
     out = np.zeros((2, 64), np.int64)
 
@@ -61,7 +61,7 @@ def test_division_of_negative_indices_floors(lanes: int) -> None:
 
 def test_uniform_division_of_plain_indices_is_one_step() -> None:
     """A numerator that is never negative needs no sign correction."""
-    program, _ = cases.bound("shifted", (5, 65))
+    program = cases.bound("shifted", (5, 65))
     builder = CountingBuilder(TARGET)
     writer = IndexWriter(builder, Ranges(program), Memo(), {})
     point = {1: AxisPoint(start=None, iv=builder.first, offset=0)}
@@ -88,7 +88,7 @@ def test_transposition() -> None:
 
 
 def test_accesses_are_taken_apart() -> None:
-    program, _ = cases.bound("shifted", (5, 17))
+    program = cases.bound("shifted", (5, 17))
     ranges, tensor = Ranges(program), program.tensor(0)
     access = prepare(tensor, (coord(0), coord(1) + 1), ranges)
     assert access.coefficients == ((0, 17), (1, 1)) and access.flat.constant == 1 and access.simple
@@ -99,7 +99,7 @@ def test_accesses_are_taken_apart() -> None:
 
 
 def test_stores_that_cannot_meet() -> None:
-    program, _ = cases.bound("shifted", (5, 17))
+    program = cases.bound("shifted", (5, 17))
     ranges, even = Ranges(program), coord(1).scaled(2)
     assert not may_meet((coord(0), even), (coord(0), even + 1), ranges)
     assert not may_meet((coord(1),), (coord(1) + 17,), ranges)

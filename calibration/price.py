@@ -7,6 +7,10 @@ from dataclasses import dataclass
 
 from autotune.calibration.prior import Prices
 from autotune.realizations.events import Event, Events
+from autotune.realizations.traffic import Traffic
+
+OVERLAP_LOST = 0.3
+NOTHING_MOVED = Traffic()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,13 +22,23 @@ class Term:
     ns: float
 
 
-def price(events: Events, dependent_steps: float, prices: Prices) -> float:
-    """Predicted nanoseconds: issued work, or the longest dependent chain where that is longer."""
+def price(events: Events, dependent_steps: float, prices: Prices, moved: Traffic = NOTHING_MOVED) -> float:
+    """Predicted nanoseconds: issued work, the longest dependent chain or the lines moved, whichever takes longest.
+
+    Work and movement overlap in part: `OVERLAP_LOST` of the shorter one is added to the longer.
+    """
     issue = sum(count * ns for count, ns in zip(events.counts, prices.event_ns, strict=True))
-    return max(issue, dependent_steps * prices.dependent_step_ns)
+    work, movement = max(issue, dependent_steps * prices.dependent_step_ns), movement_ns(moved, prices)
+    return max(work, movement) + OVERLAP_LOST * min(work, movement)
 
 
-def terms(events: Events, dependent_steps: float, prices: Prices) -> tuple[Term, ...]:
+def movement_ns(moved: Traffic, prices: Prices) -> float:
+    """Nanoseconds of moving cache lines between memory levels."""
+    counts = (moved.into_l1, moved.into_l2, moved.into_l3)
+    return sum(count * ns for count, ns in zip(counts, prices.line_ns, strict=True))
+
+
+def terms(events: Events, dependent_steps: float, prices: Prices, moved: Traffic = NOTHING_MOVED) -> tuple[Term, ...]:
     """The summands of `price`, largest first; they add up to it."""
     found = [
         Term(name=event.name.lower(), count=events.counts[event], ns=events.counts[event] * prices.event_ns[event])
@@ -35,4 +49,9 @@ def terms(events: Events, dependent_steps: float, prices: Prices) -> tuple[Term,
     chain = dependent_steps * prices.dependent_step_ns
     if chain > issue:
         found.append(Term(name="latency_excess", count=dependent_steps, ns=chain - issue))
+    work, movement = max(issue, chain), movement_ns(moved, prices)
+    if movement:
+        lines = moved.into_l1 + moved.into_l2 + moved.into_l3
+        excess = max(movement - work, 0.0) + OVERLAP_LOST * min(work, movement)
+        found.append(Term(name="lines_moved", count=lines, ns=excess))
     return tuple(sorted(found, key=lambda term: -term.ns))

@@ -13,11 +13,15 @@ from autotune.realizations.target import Target
 class Prices:
     """Nanoseconds an event, in the order of `Event`, and a dependent step of a reduction.
 
+    `line_ns` is the time of a cache line moved into the first level, into the second and into the third, each beyond
+    the one before.
+
     `calibrated` is False for a prior; `source` says where the numbers come from.
     """
 
     event_ns: tuple[float, ...]
     dependent_step_ns: float
+    line_ns: tuple[float, float, float]
     calibrated: bool
     source: str
 
@@ -49,6 +53,7 @@ _GENERIC_CYCLES = {
     Event.CALL: 40.0,
 }
 _DEPENDENT_STEP_CYCLES = 4.0
+_LINE_NS = (0.5, 0.4, 1.5)  # 128 GB/s out of L2, 70 out of L3, 27 out of memory
 _WIDE_VECTOR_FACTOR = 1.5  # 64-byte registers: half-width units take two passes for part of the work
 
 
@@ -65,6 +70,7 @@ def prior(target: Target) -> Prices:
         costs[event] = _GENERIC_CYCLES[event] * _CYCLE_NS * (scale if event in wide else 1.0)
     return Prices(
         event_ns=tuple(costs),
+        line_ns=_LINE_NS,
         dependent_step_ns=_DEPENDENT_STEP_CYCLES * _CYCLE_NS,
         calibrated=False,
         source=f"generic prior for {target.name}",

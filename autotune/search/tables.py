@@ -19,6 +19,7 @@ from autotune.realizations.legality import refuse_nest
 from autotune.realizations.predict import Count, count_nest, only_body, whole_packets
 from autotune.realizations.structure import NestChoice, Structure
 from autotune.realizations.target import Target
+from autotune.realizations.traffic import Traffic, traffic
 from autotune.realizations.verdict import Refusal
 
 
@@ -102,6 +103,7 @@ class Tables:
                 continue
             plain = plainest.setdefault(choice.lanes, choice)
             counts = self._both(plan, main.nest.number, choice, keys)
+            moved = sum((traffic(c.exchanged(choice.apply(c.nest)), plan) for c in contexts), Traffic())
             for chains in chain_options(main, choice):
                 chained = replace(choice, chains=chains)
                 trial = main.exchanged(chained.apply(main.nest))
@@ -109,18 +111,23 @@ class Tables:
                     continue
                 for variants in variant_choices(*contexts):
                     extra = self._extra(plan, main, plain, variants, keys)
-                    rows.append(self._row(plan, replace(chained, variants=variants), counts, extra))
+                    rows.append(self._row(plan, replace(chained, variants=variants), counts, extra, moved))
         return tuple(sorted(rows, key=lambda row: row.ns))
 
     def _row(
-        self, plan: BufferProgram, choice: NestChoice, counts: Sequence[Count], extra: Sequence[tuple[Events, int]]
+        self,
+        plan: BufferProgram,
+        choice: NestChoice,
+        counts: Sequence[Count],
+        extra: Sequence[tuple[Events, int]],
+        moved: Traffic,
     ) -> Row:
         """Chains shorten the dependent steps; polynomials add what they cost more than the first ones."""
         whole = whole_packets(plan) / plan.packets
         share = {Role.WHOLE: whole, Role.REST: 1.0 - whole, Role.ANY: 1.0} if len(counts) > 1 else {}
         ns, sizes = 0.0, {}
         for body, counted, (more_events, more_instructions) in zip(plan.bodies, counts, extra, strict=True):
-            cost = price(counted.events + more_events, counted.dependent_steps / choice.chains, self._prices)
+            cost = price(counted.events + more_events, counted.dependent_steps / choice.chains, self._prices, moved)
             ns += share.get(body.role, 1.0) * cost
             sizes[body.full] = counted.instructions + more_instructions
         return Row(choice=choice, ns=ns, general=sizes.get(False, sizes.get(True, 0)), full=sizes.get(True, 0))

@@ -8,7 +8,7 @@ import pytest
 
 from autotune import build
 from autotune.ir.buffer import Tail
-from autotune.realizations.candidate import Candidate, Clones, Compute, Mapping, Schedule, Split
+from autotune.realizations.candidate import Candidate, Clones, Compute, Mapping, Schedule, Split, Tile
 from autotune.realizations.legality import decision, judge
 from autotune.realizations.lower import lower
 from autotune.realizations.packet import CloneDecision
@@ -16,8 +16,7 @@ from autotune.realizations.predict import count
 from autotune.realizations.reference import reference_candidate
 from autotune.realizations.targets import named_target
 from autotune.realizations.verdict import Refused
-from tests.conformance.cases import Workload, bound, families
-from tests.conformance.pool import legal
+from tests.conformance.cases import Workload, bound
 
 _TARGET = named_target("avx512")
 
@@ -29,12 +28,9 @@ def workload() -> Workload:
 
 @pytest.fixture(scope="module")
 def cloned(workload: Workload) -> Candidate:
-    """A legal candidate with a full clone."""
-    for family in families(workload, _TARGET)[0]:
-        first = (0,) * len(family.tables)
-        if family.structure.packet is Clones.FULL and legal(family, first, _TARGET):
-            return family.candidate(first)
-    raise AssertionError("no structure asks for a full clone")
+    """The reference with two rows a packet and a full clone."""
+    reference = reference_candidate(workload.program, _TARGET)
+    return replace(reference, tiles=(Tile(axis=workload.program.parallel[0], block=2),), packet=Clones.FULL)
 
 
 def _rules(workload: Workload, candidate: Candidate, **budgets: int) -> set[str]:

@@ -17,7 +17,6 @@ from autotune.call import Calls
 from autotune.call_backend import default_backend
 from autotune.call_entry import Origin
 from autotune.call_errors import StalePolicyWarning, UntunedWarning
-from autotune.ir.phases import phase_graph
 from autotune.jit import host_target
 from autotune.language.kernel import Kernel
 from autotune.language.load import load_kernels

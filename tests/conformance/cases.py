@@ -10,11 +10,9 @@ from pathlib import Path
 
 from autotune import jit
 from autotune.calibration.prior import prior
-from autotune.ir.phases import PhaseGraph, phase_graph
 from autotune.ir.program import Program
 from autotune.language.kernel import Kernel
 from autotune.language.load import load_kernels
-from autotune.realizations.context import ProgramFacts
 from autotune.realizations.target import Target
 from autotune.realizations.targets import named_target
 from autotune.search.join import Family, families_of
@@ -43,7 +41,6 @@ class Workload:
     kernel: Kernel
     sizes: dict[str, int]
     program: Program
-    graph: PhaseGraph
 
 
 def kernel_of(example: str) -> Kernel:
@@ -60,13 +57,13 @@ def sizes_of(shape: str) -> dict[str, int]:
 def bound(example: str, shape: str) -> Workload:
     kernel, sizes = kernel_of(example), sizes_of(shape)
     program = kernel.bind(**sizes)
-    return Workload(kernel=kernel, sizes=sizes, program=program, graph=phase_graph(program))
+    return Workload(kernel=kernel, sizes=sizes, program=program)
 
 
 def families(workload: Workload, target: Target) -> tuple[list[Family], RefusalCounts]:
     """Every structure with its tables, and what the rules refused on the way."""
-    tables = Tables(ProgramFacts(workload.program, target), prior(target))
-    return list(families_of(ProgramFacts(workload.program, target), workload.graph, tables)), tables.refusals
+    tables = Tables(target, prior(target))
+    return list(families_of(workload.program, target, tables)), tables.refusals
 
 
 @lru_cache(maxsize=1)

@@ -48,7 +48,7 @@ def _rows_cheapest(found: list[Family], keep: Callable[[Family, Row], bool]) -> 
 
 def _team(family: Family) -> bool:
     """Lanes inside a program, and one program a packet."""
-    return family.structure.lane_axis is not None and family.structure.packed_axis is None
+    return bool(family.structure.lanes) and all(tile.block == 1 for tile in family.structure.tiles)
 
 
 def _subjects(example: str, target: Target) -> Iterator[tuple[str, Workload, Candidate]]:

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from autotune.ir.buffer import Tail, Transfer
-from autotune.ir.phases import PhaseKind, phase_graph
+from autotune.ir.phases import PhaseKind
 from autotune.ir.types import DEFAULT_MAX_ULP, DType, Op
 from autotune.language.load import load_kernels
-from autotune.realizations import compute, enumerate, mapping, vector_math
+from autotune.realizations import compute, mapping, tilings, vector_math
 from autotune.realizations.candidate import Buffered, Clones, Direct, Inline
 from autotune.realizations.targets import named_target
+from autotune.realizations.tiled import tiled
 from autotune.search.join import Family
 from tests.conformance.cases import Workload, bound, families
 
@@ -68,7 +69,8 @@ def _structure_levels(workload: Workload, family: Family) -> dict[str, object]:
     structure = family.structure
     transfers = dict(structure.transfer)
     parallel = workload.program.parallel
-    loads = [p.number for p in workload.graph.phases if p.kind is PhaseKind.LOAD]
+    phases = tiled(workload.program, structure.tiles).graph.phases
+    loads = [p.number for p in phases if p.kind is PhaseKind.LOAD]
     buffered = [p for p, storage in structure.storage if isinstance(storage, Buffered)]
     return {
         "storage": {type(storage) for _, storage in structure.storage},
@@ -76,9 +78,7 @@ def _structure_levels(workload: Workload, family: Family) -> dict[str, object]:
         "clones": {structure.packet},
         "fused": {len(structure.nest_numbers) < len(structure.nests)},
         "packed copy": {transfers.get(p, Transfer.NONE) for p in buffered if p in loads},
-        "mapping": {
-            "scalar" if structure.lane_axis is None else "packet" if structure.lane_axis in parallel else "team"
-        },
+        "mapping": {"scalar" if not structure.lanes else "packet" if structure.lanes[0] in parallel else "team"},
     }
 
 
@@ -129,7 +129,7 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
 
 def _workload(kernel: object, **sizes: int) -> Workload:
     program = kernel.bind(**sizes)  # type: ignore[attr-defined]
-    return Workload(kernel=kernel, sizes=sizes, program=program, graph=phase_graph(program))  # type: ignore[arg-type]
+    return Workload(kernel=kernel, sizes=sizes, program=program)  # type: ignore[arg-type]
 
 
 def test_every_block_size_of_a_tile_loop_occurs(others: dict[str, object]) -> None:
@@ -137,7 +137,7 @@ def test_every_block_size_of_a_tile_loop_occurs(others: dict[str, object]) -> No
     found, _ = families(workload, named_target("avx512"))
     tile_axis = next(a.id for a in workload.program.axes if a.kind.value == "tile")
     blocks = {tile.block for family in found for tile in family.structure.tiles if tile.axis == tile_axis}
-    assert blocks == {*enumerate.TILE_BLOCKS, 5000}
+    assert blocks == {*tilings.TILE_BLOCKS, 5000}
 
 
 def test_enumeration_meets_the_refusal_rules(others: dict[str, object]) -> None:

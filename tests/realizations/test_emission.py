@@ -72,7 +72,6 @@ def test_equal_candidates_give_equal_text() -> None:
     case = cases.case("middle_axis", (5, 17))
     target = TARGETS["avx2"]
     first, second = (
-        compile_plan(lower(case.program, reference_candidate(case.program, target)), target)
-        for _ in range(2)
+        compile_plan(lower(case.program, reference_candidate(case.program, target)), target) for _ in range(2)
     )
     assert first.sha256 == second.sha256

@@ -6,18 +6,22 @@ import pytest
 
 from autotune.ir.buffer import Transfer
 from autotune.realizations.candidate import Buffered, Clones
-from autotune.realizations.context import ProgramFacts
-from autotune.realizations.enumerate import PACKET_VECTORS, ROW_BLOCKS, Enumerator
+from autotune.realizations.enumerate import structures as structures_of
 from autotune.realizations.structure import Structure
 from autotune.realizations.targets import named_target
+from autotune.realizations.tilings import PACKET_VECTORS, ROW_BLOCKS
 from tests.conformance.cases import SHAPES, bound
 
 _TARGET = named_target("avx512")
 
 
 def _structures(example: str, shape: str) -> list[Structure]:
-    workload = bound(example, shape)
-    return list(Enumerator(ProgramFacts(workload.program, _TARGET), workload.graph).structures())
+    return list(structures_of(bound(example, shape).program, _TARGET))
+
+
+def _packs(structure: Structure) -> bool:
+    """Whether each lane is a program of its own: the only lanes run along the axis that is joined."""
+    return bool(structure.lanes) and structure.lanes == (structure.tiles[-1].axis,)
 
 
 @pytest.mark.parametrize("example", SHAPES)
@@ -37,9 +41,9 @@ def test_clones_are_offered_only_where_some_packet_is_partial() -> None:
 
 def test_blocks_of_rows_and_packets() -> None:
     structures = _structures("gelu", "M=256,N=64")
-    blocks = {s.tiles[-1].block for s in structures if s.lane_axis == s.packed_axis is not None}
+    blocks = {s.tiles[-1].block for s in structures if _packs(s)}
     assert blocks == {16 * vectors for vectors in PACKET_VECTORS}
-    rows = {s.tiles[-1].block for s in structures if s.lane_axis not in (None, s.packed_axis)}
+    rows = {s.tiles[-1].block for s in structures if s.lanes and not _packs(s)}
     assert rows >= set(ROW_BLOCKS)
 
 
@@ -47,16 +51,16 @@ def test_buffers_have_the_lane_axis_last() -> None:
     found = 0
     for structure in _structures("softmax", "M=19,N=67"):
         for _, storage in structure.storage:
-            if isinstance(storage, Buffered) and structure.lane_axis in storage.layout:
+            if isinstance(storage, Buffered) and structure.lanes and structure.lanes[0] in storage.layout:
                 found += 1
-                assert storage.layout[-1] == structure.lane_axis
+                assert storage.layout[-1] == structure.lanes[0]
     assert found
 
 
 def test_strided_accesses_have_a_transfer_and_bools_are_gathered() -> None:
-    packets = [s for s in _structures("softmax", "M=19,N=67") if s.lane_axis == s.packed_axis is not None]
+    packets = [s for s in _structures("softmax", "M=19,N=67") if _packs(s)]
     assert {frozenset(dict(s.transfer).values()) for s in packets} == {
         frozenset({Transfer.GATHER, Transfer.TRANSPOSE}),
         frozenset({Transfer.GATHER}),
     }
-    assert not any(s.transfer for s in _structures("softmax", "M=19,N=67") if s.lane_axis not in (0,))
+    assert not any(s.transfer for s in _structures("softmax", "M=19,N=67") if s.lanes[:1] != (0,))

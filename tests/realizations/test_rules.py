@@ -440,7 +440,9 @@ def _disturbed(c: Candidate, rng: random.Random, axes: int, phases: int) -> Cand
             replace(c, compute=tuple((p, Compute(blocks=(Block(axis=axis, factor=size),))) for p, _ in c.compute)),
             replace(c, compute=tuple((p, replace(k, chains=size)) for p, k in c.compute)),
             replace(c, compute=tuple((p, replace(k, order=(axis,))) for p, k in c.compute)),
-            replace(c, storage=tuple((p, replace(s, panel=size) if isinstance(s, Buffered) else s) for p, s in c.storage)),
+            replace(
+                c, storage=tuple((p, replace(s, panel=size) if isinstance(s, Buffered) else s) for p, s in c.storage)
+            ),
             replace(c, contribution=tuple((p, contribution) for p in some), storage=tuple((p, storage) for p in some)),
             replace(c, contribution=((phase, contribution),)),
             replace(c, predicates=(axis,)),

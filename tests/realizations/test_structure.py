@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
-from autotune.ir.buffer import ReduceInto
+from autotune.ir.buffer import Nest, NestLoop, ReduceInto, Tail
 from autotune.realizations.lower import lower, nests_of
 from autotune.realizations.structure import assemble
 from autotune.realizations.targets import named_target
@@ -37,17 +38,21 @@ def test_assembled_candidates_lower_to_the_chosen_nests() -> None:
 
 
 def test_the_vector_axis_of_a_nest() -> None:
+    """The first axis of the structure's preference that a nest walks, unless one is named for the nest itself."""
     workload = bound("column_softmax", "M=19,N=67")
     structures = [family.structure for family in families(workload, _TARGET)[0]]
-    row, column = (
-        workload.program.parallel[0],
-        next(
-            s.lane_axis for s in structures if s.lane_axis is not None and s.lane_axis not in workload.program.parallel
-        ),
-    )
-    team = next(s for s in structures if s.lane_axis == column and s.packed_axis == row)
-    assert team.vector_axis((row, column)) == column
-    assert team.vector_axis((row,)) == row
-    assert team.vector_axis(()) is None
-    scalar = next(s for s in structures if s.lane_axis is None)
-    assert scalar.vector_axis((row, column)) is None
+    (row,) = workload.program.parallel
+    column = next(s.lanes[0] for s in structures if s.lanes and s.lanes[0] != row)
+    team = next(s for s in structures if s.lanes == (column, row))
+    assert team.vector_axis(_nest(row, column)) == column
+    assert team.vector_axis(_nest(row)) == row
+    assert team.vector_axis(_nest()) is None
+    named = replace(team, across=((0, row),))
+    assert named.vector_axis(_nest(row, column)) == row
+    assert named.vector_axis(_nest(column)) == column
+    scalar = next(s for s in structures if not s.lanes)
+    assert scalar.vector_axis(_nest(row, column)) is None
+
+
+def _nest(*axes: int) -> Nest:
+    return Nest(number=0, loops=tuple(NestLoop(axis=a, factor=1, lanes=1) for a in axes), sinks=(), tail=Tail.MASK)

@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from autotune.ir.buffer import Transfer
+from autotune.ir.buffer_text import print_buffer_program
 from autotune.ir.phases import phase_graph
 from autotune.ir.program import Program
 from autotune.language.load import load_kernels
@@ -15,7 +16,6 @@ from autotune.realizations.candidate import Block, Buffered, Candidate, Compute
 from autotune.realizations.lower import lower
 from autotune.realizations.reference import reference_candidate
 from autotune.realizations.targets import named_target
-from autotune.ir.buffer_text import print_buffer_program
 from autotune.report.choices import print_choices
 
 KERNEL = """
@@ -82,8 +82,9 @@ def test_optional_mechanisms_are_named(program: Program, reference: Candidate) -
 
 def test_a_buffer_program_lists_buffers_loops_and_what_nests_write(program: Program, reference: Candidate) -> None:
     text = print_buffer_program(lower(program, reference))
-    assert text.startswith("softmax: 3 packets of 1 along a0 (row), workspace 0 bytes")
-    assert "in registers holds %" in text
-    assert "of 40 by 8 lanes" in text
-    assert "max of %" in text and "sum of %" in text
-    assert "y[...] = %" in text
+    assert text.startswith('buffer program "softmax"\n  axis a0 row : program 3 in blocks of 1\n')
+    assert "workspace 0 bytes" in text
+    assert "register" in text and "holds %" in text
+    assert "axis a1 N : full 40" in text and "for a1 step 1x8" in text
+    assert "= max %" in text and "= sum %" in text
+    assert "y[a0, a1] = %" in text

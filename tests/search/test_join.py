@@ -14,10 +14,8 @@ import pytest
 
 from autotune import build
 from autotune.calibration.prior import prior
-from autotune.ir.phases import phase_graph
 from autotune.ir.text import fingerprint
 from autotune.language.load import load_kernels
-from autotune.realizations.context import ProgramFacts
 from autotune.realizations.legality import judge
 from autotune.realizations.packet import CloneDecision
 from autotune.realizations.targets import named_target
@@ -32,14 +30,11 @@ _SMALL = (("gelu", "M=19,N=67"), ("rmsnorm", "M=1,N=1"), ("rmsnorm", "M=5,N=13")
 
 
 def _search(workload: Workload, *, limit: int = 1000, sample: int = 300, seed: int = 7) -> SearchSet:
-    return join.search_set(
-        workload.program, workload.graph, _TARGET, prior(_TARGET), limit=limit, sample=sample, seed=seed
-    )
+    return join.search_set(workload.program, _TARGET, prior(_TARGET), limit=limit, sample=sample, seed=seed)
 
 
 def _families(workload: Workload) -> list[join.Family]:
-    facts = ProgramFacts(workload.program, _TARGET)
-    return list(join.families_of(facts, Tables(facts, prior(_TARGET))))
+    return list(join.families_of(workload.program, _TARGET, Tables(_TARGET, prior(_TARGET))))
 
 
 def _every_combination(families: list[join.Family]) -> list[tuple[float, object]]:
@@ -148,7 +143,7 @@ def _renamed(example: str, names: dict[str, str], folder: Path) -> Workload:
     sizes = {"softmax": (5, 13), "rmsnorm": (5, 13), "rope": (3, 5, 26)}[example]
     dims = {names.get(name, name): size for name, size in zip("MN" if len(sizes) == 2 else "HSD", sizes, strict=True)}
     program = kernel.bind(**dims)
-    return Workload(kernel=kernel, sizes=dims, program=program, graph=phase_graph(program))
+    return Workload(kernel=kernel, sizes=dims, program=program)
 
 
 @pytest.mark.parametrize("example", _RENAMED)

@@ -8,13 +8,14 @@ import pytest
 
 from autotune.calibration.price import price
 from autotune.calibration.prior import prior
+from autotune.realizations.choices import loop_choices
 from autotune.realizations.context import ProgramFacts
-from autotune.realizations.enumerate import loop_choices
 from autotune.realizations.legality import contexts, judge
 from autotune.realizations.lower import lower
 from autotune.realizations.predict import count
 from autotune.realizations.structure import assemble
 from autotune.realizations.targets import named_target
+from autotune.realizations.tiled import tiled
 from autotune.realizations.verdict import Legal, Refusal
 from autotune.search.join import families_of
 from autotune.search.tables import RefusalCounts, Tables
@@ -50,10 +51,9 @@ def test_rows_are_sorted_and_distinct(example: str) -> None:
 
 def test_equal_tables_are_built_once() -> None:
     workload = bound("softmax", "M=5,N=13")
-    facts = ProgramFacts(workload.program, _TARGET)
-    tables = Tables(facts, prior(_TARGET))
-    first = list(families_of(facts, tables))
-    again = list(families_of(facts, tables))
+    tables = Tables(_TARGET, prior(_TARGET))
+    first = list(families_of(workload.program, _TARGET, tables))
+    again = list(families_of(workload.program, _TARGET, tables))
     for one, other in zip(first, again, strict=True):
         assert all(a is b for a, b in zip(one.tables, other.tables, strict=True))
 
@@ -62,12 +62,12 @@ def test_equal_tables_are_built_once() -> None:
 @pytest.mark.parametrize("name", ["avx512", "avx2", "sse2"])
 def test_a_choice_is_in_its_table_exactly_if_the_judge_finds_it_legal(example: str, name: str) -> None:
     workload, target = bound(example, "M=5,N=13"), named_target(name)
-    facts = ProgramFacts(workload.program, target)
     rng, verdicts = random.Random(5), set()
     found = families(workload, target)[0]
     for family in rng.sample(found, min(6, len(found))):
         first = {n: table[0].choice for n, table in zip(family.numbers, family.tables, strict=True)}
         candidate = assemble(family.structure, first)
+        facts = ProgramFacts(tiled(workload.program, candidate.tiles).program, target)
         plan = lower(workload.program, candidate)
         for context in contexts(facts, plan, plan.bodies[-1], candidate):
             number = context.nest.number

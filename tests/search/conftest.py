@@ -54,6 +54,8 @@ STORAGES: tuple[Storage, ...] = (Inline(), Direct(), Buffered(layout=(1,)))
 TAILS = (Tail.MASK, Tail.SCALAR)
 PACKS = (1, 4, 8)
 VARIANTS = ("short", "long")
+WITHOUT_EFFECT = {"p0.order", "p1.order", "planner", "predicates"}
+"""Choices of candidates that a row kernel has no use for: this machine does not feel them."""
 
 
 def every_candidate() -> list[Candidate]:
@@ -130,7 +132,8 @@ def matrix(candidates: list[Candidate]) -> ChoiceMatrix:
 @pytest.fixture(scope="session")
 def machine(matrix: ChoiceMatrix) -> Callable[..., Times]:
     """`machine(seed, model_error=…)`: true times and model times of `candidates`."""
-    return lambda seed, model_error: synthetic_machine(matrix.codes, seed, model_error=model_error)
+    felt = [p.name not in WITHOUT_EFFECT for p in matrix.parameters]
+    return lambda seed, model_error: synthetic_machine(matrix.codes[:, felt], seed, model_error=model_error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

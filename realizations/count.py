@@ -50,6 +50,23 @@ class CountingBuilder(CountingValues):
                 total[event] += weight * times
         return Events(tuple(total))
 
+    def weights(self) -> tuple[float, ...]:
+        """How often each place that stands open is executed in one call of the entry, outermost first."""
+        weights = [1.0]
+        for number in self._opened[1:]:
+            weights.append(weights[-1] * self.places[number].factor)
+        return tuple(weights)
+
+    def made_at(self, depth: int, dtype: DType) -> Vector:
+        """A one-lane number that the place at some depth made."""
+        return Vector(dtype, 1, Scalar(depth, False))
+
+    def stand_inside(self, levels: int) -> None:
+        """Go on as if inside so many places beside the entry, each executed once."""
+        for _ in range(levels):
+            self._enter(1.0)
+            self._scopes.append({})
+
     def static_events(self) -> Events:
         """Events in the text, each once."""
         return Events(tuple(map(sum, zip(self._cold, *(place.counts for place in self.places), strict=True))))

@@ -10,7 +10,7 @@ from hashlib import blake2b
 
 from autotune.ir.affine import Affine, Coord, Start, Stop
 from autotune.ir.buffer import Body, Buffer, BufferAxis, Nest, NestLoop, ReduceInto, StoreBuffer, StoreTensor
-from autotune.ir.program import IndexValue, Indirect, Let, Load, Reduce, Reindex, ScalarArgument, Tensor, operands
+from autotune.ir.program import IndexValue, Indirect, Let, Load, Reduce, Reindex, ScalarArgument, operands
 from autotune.ir.types import DType
 from autotune.realizations.builder import Vector
 from autotune.realizations.evaluate import ProgramValues

@@ -68,7 +68,7 @@ class _Reference:
     def conflicts(self, coordinates: dict[int, int]) -> bool:
         """Whether lines of one register block fall into one set of the first-level cache and drive each other out."""
         rows = prod(coordinates.get(a, 1) for a, s in self.strides if s and s * self.size % WAY_BYTES == 0)
-        return rows >= WAYS
+        return rows > WAYS
 
 
 def traffic(context: NestContext, plan: BufferProgram) -> Traffic:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autotune.ir.buffer import BlockLoop, Body, Branch, BufferProgram, Nest, Step, Tail, WhileLoop
-from autotune.ir.program import AxisKind
-from autotune.realizations.builder import Vector
 from autotune.realizations.count import CountingBuilder
 from autotune.realizations.emit import emit
 from autotune.realizations.evaluate import Evaluator

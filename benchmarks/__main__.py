@@ -76,9 +76,11 @@ def contractions(
     """Matrix products, matrix-vector products, and layers made of them."""
     restart_with_required_settings()
     from benchmarks.contraction_cases import CONTRACTION_CASES
+    from benchmarks.contraction_targets import CONTRACTION_TARGETS
     from benchmarks.peers import CONTRACTION_PEERS
     from benchmarks.selection import cases_containing, select_peers
     from benchmarks.suite import Settings
+    from benchmarks.targets import judge
 
     with _usage():
         cases = cases_containing(CONTRACTION_CASES, only or ())
@@ -86,7 +88,7 @@ def contractions(
     settings = Settings(suite="contractions", entries=CONTRACTION_PEERS, rounds=rounds, peers=chosen)
     measured = _measured(cases, settings, _ours(peers_only, budget), json)
     if measured:
-        _show(measured, peers_only, ())
+        _show(measured, peers_only, () if peers_only else judge(measured, CONTRACTION_TARGETS, ()))
 
 
 @app.command()
@@ -101,9 +103,11 @@ def attention(
     """Attention: prefill and decode, grouped and multi-query heads, causal, full and with a bias."""
     restart_with_required_settings()
     from benchmarks.attention_cases import ATTENTION_CASES
+    from benchmarks.contraction_targets import ATTENTION_TARGETS
     from benchmarks.peers import ATTENTION_PEERS
     from benchmarks.selection import cases_containing, select_peers
     from benchmarks.suite import Settings
+    from benchmarks.targets import judge
 
     with _usage():
         cases = cases_containing(ATTENTION_CASES, only or ())
@@ -111,7 +115,7 @@ def attention(
     settings = Settings(suite="attention", entries=ATTENTION_PEERS, rounds=rounds, peers=chosen)
     measured = _measured(cases, settings, _ours(peers_only, budget), json)
     if measured:
-        _show(measured, peers_only, ())
+        _show(measured, peers_only, () if peers_only else judge(measured, ATTENTION_TARGETS, ()))
 
 
 @app.command()

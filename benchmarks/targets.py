@@ -86,17 +86,20 @@ def geometric_mean(ratios: Sequence[float]) -> float:
     return math.exp(sum(math.log(ratio) for ratio in ratios) / len(ratios))
 
 
-def judge(rows: Sequence[Row]) -> tuple[Outcome, ...]:
-    """Every target with its verdict, in the order of `TARGETS`.
+def judge(
+    rows: Sequence[Row], targets: Sequence[Target] = TARGETS, contenders: Sequence[str] = CONTENDERS
+) -> tuple[Outcome, ...]:
+    """Every target with its verdict, in order.
 
-    A target against the fastest peer is not measured while one of `CONTENDERS` is missing.
+    A target against the fastest peer is not measured while one of `contenders` is missing; without any, all peers
+    that count contend, whichever of them have a formulation.
     """
-    best = fastest(row for row in rows if row.peer in CONTENDERS)
+    best = fastest(row for row in rows if not contenders or row.peer in contenders)
     by_peer = {(row.case, row.peer): row.ratio for row in rows if row.ratio is not None}
     outcomes = []
-    for target in TARGETS:
+    for target in targets:
         if target.against == FASTEST:
-            complete = all(by_peer.get((target.case, peer)) is not None for peer in CONTENDERS)
+            complete = target.case in best and all((target.case, peer) in by_peer for peer in contenders)
             ratio = best[target.case].ratio if complete else None
         else:
             ratio = by_peer.get((target.case, target.against))

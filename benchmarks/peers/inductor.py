@@ -39,6 +39,9 @@ _CACHES = tempfile.TemporaryDirectory(prefix="autotune-benchmarks-inductor-")
 """Holds one cache a compilation; the libraries in it stay mapped, and it goes when the process ends."""
 _KERNEL_PREFIX = "cpp_"
 _SYMBOL = "kernel"
+_BATCHED = ("batched_small_matmul",)
+_TEMPLATES: dict[str, Any] = {"max_autotune": True, "max_autotune_gemm_backends": "CPP"}
+"""Makes it write products itself; of plain ones it does that only where the weights are constant."""
 _LIBRARY_CALL = re.compile(r"^\s+.*\b(extern_kernels|aten|torch\.ops\.\w+)\.(\w+)", re.MULTILINE)
 
 
@@ -90,6 +93,8 @@ def attempts(case: Case, buffers: Buffers, style: Style) -> Iterator[tuple[str, 
     formulas = formulas_of(case)
     for formula in formulas if style is Style.BEST else formulas[:1]:
         yield formula.__name__, partial(_prepare, formula.__name__, formula, buffers)
+    if style is Style.BEST and case.kernel in _BATCHED:
+        yield f"{case.kernel}, template", partial(_prepare, "template", formulas[0], buffers, _TEMPLATES)
 
 
 def trivial() -> Call:
@@ -97,9 +102,9 @@ def trivial() -> Call:
     return torch_trivial()
 
 
-def _prepare(name: str, formula: Formula, buffers: Buffers) -> Prepared:
+def _prepare(name: str, formula: Formula, buffers: Buffers, options: dict[str, Any] | None = None) -> Prepared:
     inputs = tensors_for(formula, buffers.inputs)
-    generated = _compile(name, formula, inputs)
+    generated = _compile(name, formula, inputs, options or {})
     libraries = _LIBRARY_CALL.findall(_call_text(generated.wrapper))
     if libraries or not generated.calls:
         called = ", ".join(sorted({operation for _, operation in libraries})) or "no kernel"
@@ -134,13 +139,13 @@ def _through_wrapper(name: str, generated: _Generated) -> Prepared:
     return Prepared(formulation=name, call=PythonCall(function=call), outcome=lambda: call().contiguous().numpy())
 
 
-def _compile(name: str, formula: Formula, inputs: tuple[Tensor, ...]) -> _Generated:
+def _compile(name: str, formula: Formula, inputs: tuple[Tensor, ...], options: dict[str, Any]) -> _Generated:
     """Compile in a cache of its own, then run the generated wrapper once with its kernels replaced by recorders."""
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(dir=_CACHES.name)
     torch.compiler.reset()
     known = len(PyCodeCache.modules)
     received: list[tuple[Tensor, ...]] = []
-    compiled = torch.compile(formula, fullgraph=True, dynamic=False, backend=partial(_compile_graph, received))
+    compiled = torch.compile(formula, fullgraph=True, dynamic=False, backend=partial(_compile_graph, received, options))
     with torch.no_grad():
         compiled(*inputs)
         wrappers = [module for module in PyCodeCache.modules[known:] if hasattr(module, "call")]
@@ -157,9 +162,11 @@ def _compile(name: str, formula: Formula, inputs: tuple[Tensor, ...]) -> _Genera
     return _Generated(wrapper=wrapper, calls=tuple(calls), inputs=received[-1], returned=returned)
 
 
-def _compile_graph(received: list[tuple[Tensor, ...]], graph: torch.fx.GraphModule, examples: list[Tensor]) -> Any:
+def _compile_graph(
+    received: list[tuple[Tensor, ...]], options: dict[str, Any], graph: torch.fx.GraphModule, examples: list[Tensor]
+) -> Any:
     """Inductor as a backend that notes what its wrapper receives: inputs in the order of their first use."""
-    compiled = compile_fx(graph, examples)
+    compiled = compile_fx(graph, examples, config_patches=options)
 
     def run(*inputs: Tensor) -> object:
         received.append(inputs)

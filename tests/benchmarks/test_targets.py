@@ -5,11 +5,25 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.attention_cases import ATTENTION_CASES
+from benchmarks.case import Case
 from benchmarks.cases import row_cases
-from benchmarks.peers import LABELS, PEERS, Entry
+from benchmarks.contraction_cases import CONTRACTION_CASES
+from benchmarks.contraction_targets import ATTENTION_TARGETS, CONTRACTION_TARGETS
+from benchmarks.peers import ATTENTION_PEERS, CONTRACTION_PEERS, LABELS, PEERS, Entry, labels_of
 from benchmarks.row import OWN_REFERENCE, Row, to_json
 from benchmarks.selection import UnknownCase, UnknownPeer, select_cases, select_peers
-from benchmarks.targets import AS_WRITTEN, CONTENDERS, FASTEST, TARGETS, Verdict, fastest, geometric_mean, judge
+from benchmarks.targets import (
+    AS_WRITTEN,
+    CONTENDERS,
+    FASTEST,
+    TARGETS,
+    Target,
+    Verdict,
+    fastest,
+    geometric_mean,
+    judge,
+)
 
 ROW = Row(
     suite="rows",
@@ -63,6 +77,31 @@ def test_a_ratio_at_the_limit_passes() -> None:
         if (o.target.case, o.target.against) == (ROW.case, AS_WRITTEN)
     ]
     assert outcome.verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize(
+    ("targets", "cases", "entries"),
+    [
+        (CONTRACTION_TARGETS, CONTRACTION_CASES, CONTRACTION_PEERS),
+        (ATTENTION_TARGETS, ATTENTION_CASES, ATTENTION_PEERS),
+    ],
+    ids=["contractions", "attention"],
+)
+def test_targets_of_a_suite_name_its_cases_and_peers(
+    targets: tuple[Target, ...], cases: tuple[Case, ...], entries: tuple[Entry, ...]
+) -> None:
+    assert {target.case for target in targets} <= {case.name for case in cases}
+    assert {target.against for target in targets} <= {*labels_of(entries), FASTEST}
+    assert len({target.case for target in targets}) == len(targets)
+
+
+def test_without_named_contenders_all_that_count_contend() -> None:
+    target = CONTRACTION_TARGETS[0]
+    peers = [replace(ROW, case=target.case, peer=peer, ratio=ratio) for peer, ratio in (("a", 0.9), ("b", 1.2))]
+    packed = replace(ROW, case=target.case, peer="c", ratio=1.5, counted=False)
+    (found, *rest) = judge([*peers, packed], CONTRACTION_TARGETS, ())
+    assert (found.ratio, found.verdict) == (1.2, Verdict.FAIL)
+    assert {outcome.verdict for outcome in rest} == {Verdict.NOT_MEASURED}
 
 
 def test_the_geometric_mean() -> None:

@@ -27,7 +27,16 @@ def price(events: Events, dependent_steps: float, prices: Prices, moved: Traffic
 
     Work and movement overlap in part: `OVERLAP_LOST` of the shorter one is added to the longer.
     """
-    issue = sum(count * ns for count, ns in zip(events.counts, prices.event_ns, strict=True))
+    return overlapped(issue_ns(events, prices), dependent_steps, prices, moved)
+
+
+def issue_ns(events: Events, prices: Prices) -> float:
+    """Nanoseconds of issuing every event."""
+    return sum(count * ns for count, ns in zip(events.counts, prices.event_ns, strict=True))
+
+
+def overlapped(issue: float, dependent_steps: float, prices: Prices, moved: Traffic = NOTHING_MOVED) -> float:
+    """`price` of events that take `issue` nanoseconds to issue."""
     work, movement = max(issue, dependent_steps * prices.dependent_step_ns), movement_ns(moved, prices)
     return max(work, movement) + OVERLAP_LOST * min(work, movement)
 

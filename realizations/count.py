@@ -92,6 +92,10 @@ class CountingBuilder(CountingValues):
         return scalar
 
     # ---- memory -------------------------------------------------------------------------------------------------
+    def prefetch(self, base: Pointer, index: Vector) -> None:
+        self.instructions += 1
+        self._put(Event.PREFETCH, 1)
+
     def load(
         self,
         base: Pointer,

@@ -52,9 +52,7 @@ class Tally:
         return Events(tuple(total))
 
 
-def tally(
-    values: ProgramValues, body: Body, nest: Nest, visit: Visit, axes: dict[int, int], target: Target
-) -> Tally:
+def tally(values: ProgramValues, body: Body, nest: Nest, visit: Visit, axes: dict[int, int], target: Target) -> Tally:
     """Count a nest by itself at one place of its body; `axes` numbers its axes canonically."""
     builder = CountingBuilder(target)
     levels = len(visit.weights)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
 from math import prod
+from pathlib import Path
 
 import numpy as np
 
@@ -28,7 +29,8 @@ from autotune.realizations.structure import NestChoice, Structure, assemble
 from autotune.realizations.target import Target
 from autotune.realizations.tiled import tiled
 from autotune.search.space import FROM_MODEL, FROM_SAMPLE, SearchSet
-from autotune.search.tables import RefusalCounts, Row, Tables
+from autotune.search.tables import Overhead, RefusalCounts, Row, Tables
+from autotune.search.tally_file import counted
 
 K_BEST = 6_000
 K_BEST_OF_ONE_STRUCTURE = 200
@@ -42,6 +44,7 @@ class Family:
     structure: Structure
     numbers: tuple[int, ...]
     tables: tuple[tuple[Row, ...], ...]
+    overhead: Overhead
     partial: bool
 
     @property
@@ -58,7 +61,7 @@ class Family:
     def best_first(self) -> Iterator[tuple[float, tuple[int, ...]]]:
         """Combinations by rising sum of predicted times, exactly."""
         start = (0,) * len(self.tables)
-        heap = [(self._sum(start), start)]
+        heap = [(self.ns(start), start)]
         seen = {start}
         while heap:
             total, picks = heapq.heappop(heap)
@@ -68,10 +71,17 @@ class Family:
                     following = (*picks[:k], picks[k] + 1, *picks[k + 1 :])
                     if following not in seen:
                         seen.add(following)
-                        heapq.heappush(heap, (self._sum(following), following))
+                        heapq.heappush(heap, (self.ns(following), following))
 
-    def _sum(self, picks: Sequence[int]) -> float:
-        return sum(table[pick].ns for table, pick in zip(self.tables, picks, strict=True))
+    def ns(self, picks: Sequence[int]) -> float:
+        """Predicted nanoseconds of one call."""
+        return self.overhead.ns + sum(table[pick].ns for table, pick in zip(self.tables, picks, strict=True))
+
+    def instructions(self, picks: Sequence[int]) -> tuple[int, int]:
+        """Builder instructions of the general and of the full body."""
+        rows = self.rows(picks)
+        general, full = sum(row.general for row in rows), sum(row.full for row in rows)
+        return self.overhead.general + general, self.overhead.full + full
 
 
 def search_set(
@@ -82,14 +92,17 @@ def search_set(
     limit: int = K_BEST,
     sample: int = SAMPLE,
     seed: int = 0,
+    counts: Path | None = None,
 ) -> SearchSet:
     """What a search chooses from: the `limit` best legal candidates by the model, `sample` uniform ones, the reference.
 
     The predicted time of a candidate is the sum of its nests', so the best of a structure come in exact order; no
-    structure gives more than its quota, for a model that is wrong about one should not fill the set with it.
+    structure gives more than its quota, for a model that is wrong about one should not fill the set with it. `counts`
+    is a file of nests counted before.
     """
-    tables = Tables(target, prices)
-    families = list(families_of(program, target, tables))
+    with counted(counts, target) as file:
+        tables = Tables(target, prices, file)
+        families = list(families_of(program, target, tables))
     reference = reference_candidate(program, target)
     chosen: dict[Candidate, tuple[float, int]] = {}
     legal = sum(family.size for family in families)
@@ -98,8 +111,8 @@ def search_set(
     for total, candidate in _uniform(families, target, sample, random.Random(seed)):
         chosen[candidate] = (total, FROM_SAMPLE)
     if reference not in chosen:
-        counted = count_events(lower(program, reference), target)
-        chosen[reference] = (price(counted.events, counted.dependent_steps, prices), FROM_MODEL)
+        found = count_events(lower(program, reference), target)
+        chosen[reference] = (price(found.events, found.dependent_steps, prices), FROM_MODEL)
         legal += 1
     candidates = tuple(chosen)
     return SearchSet(
@@ -135,13 +148,14 @@ def _family(program: Program, target: Target, structure: Structure, tables: Tabl
     surroundings = contexts(facts, plan, plan.bodies[-1], plain)
     if refusals.add(refuse_snapshots(surroundings)) or refusals.add(refuse_workspace(facts, plan)):
         return None
+    overhead = tables.overhead(plan)
     bodies = [contexts(facts, plan, body, plain) for body in plan.bodies]
     numbers = structure.nest_numbers
     rows = tuple(
         tables.rows(plan, structure, [[c for c in body if c.nest.number == n] for body in bodies]) for n in numbers
     )
     partial = any(not body.full for body in plan.bodies)
-    return Family(structure, numbers, rows, partial)
+    return Family(structure, numbers, rows, overhead, partial)
 
 
 def _plain() -> NestChoice:
@@ -149,8 +163,7 @@ def _plain() -> NestChoice:
 
 
 def _within_budget(family: Family, picks: Sequence[int], target: Target, refusals: RefusalCounts | None) -> bool:
-    rows = family.rows(picks)
-    general, full = sum(row.general for row in rows), sum(row.full for row in rows)
+    general, full = family.instructions(picks)
     reasons = tuple(packet.refuse(family.structure.packet, family.partial, general, full, target))
     if refusals is not None:
         refusals.add(reasons)
@@ -185,5 +198,4 @@ def _uniform(
     for family in rng.choices(families, weights, k=sample):
         picks = tuple(rng.randrange(len(table)) for table in family.tables)
         if _within_budget(family, picks, target, None):
-            total = sum(row.ns for row in family.rows(picks))
-            yield total, family.candidate(picks)
+            yield family.ns(picks), family.candidate(picks)

@@ -7,20 +7,24 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from autotune.calibration.price import price
+from autotune.calibration.price import issue_ns, overlapped
 from autotune.calibration.prior import Prices
-from autotune.ir.buffer import Buffer, BufferProgram, Role, StoreBuffer, StoreTensor
-from autotune.ir.program import Elementwise, Program, operands
+from autotune.ir.buffer import Buffer, BufferProgram, Nest, Role, StoreBuffer, StoreTensor
+from autotune.ir.program import Program, operands
 from autotune.realizations.choices import chain_options, loop_choices, variant_choices
 from autotune.realizations.compute import refuse_block
 from autotune.realizations.context import NestContext, ProgramFacts
-from autotune.realizations.events import Events
+from autotune.realizations.evaluate import ProgramValues
 from autotune.realizations.legality import refuse_nest
-from autotune.realizations.predict import Count, count_nest, only_body, whole_packets
+from autotune.realizations.nest_key import CanonicalNest
+from autotune.realizations.predict import DependentSteps, only_body, whole_packets
 from autotune.realizations.structure import NestChoice, Structure
 from autotune.realizations.target import Target
 from autotune.realizations.traffic import Traffic, traffic
 from autotune.realizations.verdict import Refusal
+from autotune.realizations.visits import Frame, frame, skeleton
+from autotune.search.tallies import Copy, Tallies
+from autotune.search.tally_file import TallyFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +32,15 @@ class Row:
     """A legal choice of one nest. Units: `ns` of one entry; builder instructions of the general and the full body."""
 
     choice: NestChoice
+    ns: float
+    general: int
+    full: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overhead:
+    """What a program costs beside its nests. Units as in `Row`."""
+
     ns: float
     general: int
     full: int
@@ -46,7 +59,8 @@ class RefusalCounts:
         for reason in reasons:
             refused = True
             self.counts[reason.rule] += 1
-            self.examples.setdefault(reason.rule, reason.sentence)
+            if reason.rule not in self.examples:
+                self.examples[reason.rule] = reason.sentence
         return refused
 
     def table(self) -> tuple[tuple[str, int, str], ...]:
@@ -55,16 +69,37 @@ class RefusalCounts:
         return tuple((rule, count, self.examples[rule]) for rule, count in ordered)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """The nests of one number in one body: every copy of them in the text, and the share of packets that run it."""
+
+    share: float
+    full: bool
+    copies: tuple[Copy, ...]
+    nests: tuple[tuple[Nest, float], ...]
+    """Each nest with how often the loops around it repeat its dependent steps in one call."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """Issue time, dependent steps and builder instructions of the nests of one number in one body."""
+
+    issue: float
+    steps: float
+    instructions: int
+
+
 class Tables:
     """Builds each distinct table once, and counts each distinct nest once."""
 
-    def __init__(self, target: Target, prices: Prices) -> None:
+    def __init__(self, target: Target, prices: Prices, file: TallyFile | None = None) -> None:
         self._target = target
-        self._facts: dict[int, ProgramFacts] = {}
         self._prices = prices
+        self._facts: dict[int, ProgramFacts] = {}
+        self._values: dict[int, ProgramValues] = {}
         self._known: dict[Hashable, tuple[Row, ...]] = {}
-        self._counts: dict[Hashable, Count] = {}
-        self._extras: dict[Hashable, tuple[tuple[Events, int], ...]] = {}
+        self._frames: dict[Hashable, Frame] = {}
+        self.tallies = Tallies(target, prices, file)
         self.refusals = RefusalCounts()
 
     def facts(self, program: Program) -> ProgramFacts:
@@ -73,6 +108,32 @@ class Tables:
             self._facts[id(program)] = ProgramFacts(program, self._target)
         return self._facts[id(program)]
 
+    def values(self, program: Program) -> ProgramValues:
+        """What every count of a program shares."""
+        if id(program) not in self._values:
+            self._values[id(program)] = ProgramValues(program)
+        return self._values[id(program)]
+
+    # ---- frames -------------------------------------------------------------------------------------------------
+    def overhead(self, plan: BufferProgram) -> Overhead:
+        """What a program costs beside its nests."""
+        ns, sizes = 0.0, {}
+        for body, share in zip(plan.bodies, _shares(plan), strict=True):
+            found = self._frame(plan, body.full)
+            ns += share * issue_ns(found.events, self._prices)
+            sizes[body.full] = found.instructions
+        return Overhead(ns=ns, general=sizes.get(False, sizes.get(True, 0)), full=sizes.get(True, 0))
+
+    def _frame(self, plan: BufferProgram, full: bool) -> Frame:
+        one = only_body(plan, full)
+        (body,) = one.bodies
+        steps = skeleton(body)
+        key = (id(plan.program), plan.blocks, body.role, steps)
+        if key not in self._frames:
+            self._frames[key] = frame(one, self._target)
+        return self._frames[key]
+
+    # ---- tables -------------------------------------------------------------------------------------------------
     def rows(
         self, plan: BufferProgram, structure: Structure, bodies: Sequence[Sequence[NestContext]]
     ) -> tuple[Row, ...]:
@@ -83,100 +144,111 @@ class Tables:
         )
         key = (structure.lanes, structure.inside, structure.predicates, keys)
         if key not in self._known:
-            self._known[key] = self._build(plan, structure, bodies, keys)
+            parts = tuple(
+                self._part(plan, number, contexts, share)
+                for number, (contexts, share) in enumerate(zip(bodies, _shares(plan), strict=True))
+            )
+            self._known[key] = self._build(plan, structure, bodies[-1], parts)
         return self._known[key]
 
+    def _part(self, plan: BufferProgram, number: int, contexts: Sequence[NestContext], share: float) -> _Part:
+        body = plan.bodies[number]
+        values = self.values(plan.program)
+        visits = self._frame(plan, body.full).visits
+        steps = DependentSteps(values, dict(plan.blocks))
+        copies: list[Copy] = []
+        nests: list[tuple[Nest, float]] = []
+        for context in {id(c.nest): c for c in contexts}.values():
+            form = CanonicalNest(values, body, context.nest)
+            copies += [Copy.of(body, context.nest, visit, form) for visit in visits[context.loops_around]]
+            repeats = float(plan.packets)
+            for axis in context.loops_around:
+                repeats *= steps.trips(axis)
+            nests.append((context.nest, repeats))
+        return _Part(share, body.full, tuple(copies), tuple(nests))
+
     def _build(
-        self,
-        plan: BufferProgram,
-        structure: Structure,
-        bodies: Sequence[Sequence[NestContext]],
-        keys: Sequence[Hashable],
+        self, plan: BufferProgram, structure: Structure, contexts: Sequence[NestContext], parts: Sequence[_Part]
     ) -> tuple[Row, ...]:
-        contexts = bodies[-1]
         main = max(contexts, key=lambda c: (len(c.nest.inline), len(c.nest.loops)))
+        distinct = list({id(c.nest): c for c in contexts}.values())
         plainest: dict[int, NestChoice] = {}
+        extras: dict[Hashable, tuple[_Cost, ...]] = {}
         rows = []
         for choice in loop_choices(main, structure, contexts):
             reasons = (r for context in contexts for r in refuse_nest(context.exchanged(choice.apply(context.nest))))
             if self.refusals.add(reasons):
                 continue
             plain = plainest.setdefault(choice.lanes, choice)
-            counts = self._both(plan, main.nest.number, choice, keys)
-            moved = sum((traffic(c.exchanged(choice.apply(c.nest)), plan) for c in contexts), Traffic())
+            costs = self._costs(plan, parts, choice)
+            moved = sum((traffic(c.exchanged(choice.apply(c.nest)), plan) for c in distinct), Traffic())
             for chains in chain_options(main, choice):
                 chained = replace(choice, chains=chains)
                 trial = main.exchanged(chained.apply(main.nest))
                 if self.refusals.add(refuse_block(trial)):
                     continue
                 for variants in variant_choices(*contexts):
-                    extra = self._extra(plan, main, plain, variants, keys)
-                    rows.append(self._row(plan, replace(chained, variants=variants), counts, extra, moved))
+                    more = None
+                    if variants != plain.variants:
+                        key = (plain.lanes, variants)
+                        if key not in extras:
+                            extras[key] = self._extra(plan, parts, plain, variants)
+                        more = extras[key]
+                    rows.append(self._row(replace(chained, variants=variants), parts, costs, more, moved))
         return tuple(sorted(rows, key=lambda row: row.ns))
 
     def _row(
         self,
-        plan: BufferProgram,
         choice: NestChoice,
-        counts: Sequence[Count],
-        extra: Sequence[tuple[Events, int]],
+        parts: Sequence[_Part],
+        costs: Sequence[_Cost],
+        more: Sequence[_Cost] | None,
         moved: Traffic,
     ) -> Row:
         """Chains shorten the dependent steps; polynomials add what they cost more than the first ones."""
-        whole = whole_packets(plan) / plan.packets
-        share = {Role.WHOLE: whole, Role.REST: 1.0 - whole, Role.ANY: 1.0} if len(counts) > 1 else {}
         ns, sizes = 0.0, {}
-        for body, counted, (more_events, more_instructions) in zip(plan.bodies, counts, extra, strict=True):
-            cost = price(counted.events + more_events, counted.dependent_steps / choice.chains, self._prices, moved)
-            ns += share.get(body.role, 1.0) * cost
-            sizes[body.full] = counted.instructions + more_instructions
+        for number, (part, cost) in enumerate(zip(parts, costs, strict=True)):
+            issue = cost.issue + (more[number].issue if more else 0.0)
+            ns += part.share * overlapped(issue, cost.steps / choice.chains, self._prices, moved)
+            sizes[part.full] = cost.instructions + (more[number].instructions if more else 0)
         return Row(choice=choice, ns=ns, general=sizes.get(False, sizes.get(True, 0)), full=sizes.get(True, 0))
 
-    def _both(
-        self, plan: BufferProgram, number: int, choice: NestChoice, keys: Sequence[Hashable]
-    ) -> tuple[Count, ...]:
-        return tuple(
-            self._count(plan, body.full, number, choice, key) for body, key in zip(plan.bodies, keys, strict=True)
-        )
+    def _costs(self, plan: BufferProgram, parts: Sequence[_Part], choice: NestChoice) -> tuple[_Cost, ...]:
+        values = self.values(plan.program)
+        steps = DependentSteps(values, dict(plan.blocks))
+        found = []
+        for part in parts:
+            exchanged = {id(nest): choice.apply(nest) for nest, _ in part.nests}
+            issue, instructions = 0.0, 0
+            for copy in part.copies:
+                priced = self.tallies.priced(values, copy, exchanged[id(copy.nest)])
+                issue += copy.issue_ns(priced)
+                instructions += priced.instructions
+            dependent = sum(steps.of_nest(exchanged[id(nest)]) * repeats for nest, repeats in part.nests)
+            found.append(_Cost(issue, dependent, instructions))
+        return tuple(found)
 
     def _extra(
-        self,
-        plan: BufferProgram,
-        context: NestContext,
-        plain: NestChoice,
-        variants: tuple[tuple[str, str], ...],
-        keys: Sequence[Hashable],
-    ) -> tuple[tuple[Events, int], ...]:
-        """Events and builder instructions, a body, that polynomials cost more than the first ones of a nest.
+        self, plan: BufferProgram, parts: Sequence[_Part], plain: NestChoice, variants: tuple[tuple[str, str], ...]
+    ) -> tuple[_Cost, ...]:
+        """What polynomials cost more than the first ones of a nest, in each body.
 
         They are counted at the plainest register block of the lanes; a function is evaluated as often at every block.
         """
-        if variants == plain.variants:
-            return ((Events(), 0),) * len(plan.bodies)
-        roles = tuple(body.role for body in plan.bodies)
-        key = (id(plan.program), evaluations_key(context), plan.blocks, roles, plain.lanes, plain.tail, variants)
-        if key not in self._extras:
-            number = context.nest.number
-            first = self._both(plan, number, plain, keys)
-            other = self._both(plan, number, replace(plain, variants=variants), keys)
-            self._extras[key] = tuple(
-                (o.events + f.events.scaled(-1.0), o.instructions - f.instructions)
-                for f, o in zip(first, other, strict=True)
-            )
-        return self._extras[key]
-
-    def _count(self, plan: BufferProgram, full: bool, number: int, choice: NestChoice, key: Hashable) -> Count:
-        key = (key, choice)
-        if key not in self._counts:
-            self._counts[key] = count_nest(only_body(plan, full), number, choice.apply, self._target)
-        return self._counts[key]
+        first = self._costs(plan, parts, plain)
+        other = self._costs(plan, parts, replace(plain, variants=variants))
+        return tuple(
+            _Cost(o.issue - f.issue, 0.0, o.instructions - f.instructions) for f, o in zip(first, other, strict=True)
+        )
 
 
-def evaluations_key(context: NestContext) -> Hashable:
-    """What the number of evaluations of functions in a nest depends on, beside lanes and tail."""
-    ops = {op for op, _, _ in context.functions}
-    values = (let for let in context.computed if isinstance(let.value, Elementwise) and let.value.op in ops)
-    return tuple(loop.axis for loop in context.nest.loops), tuple(sorted(let.id for let in values))
+def _shares(plan: BufferProgram) -> tuple[float, ...]:
+    """The part of the packets that each body runs."""
+    if len(plan.bodies) == 1:
+        return (1.0,)
+    whole = whole_packets(plan) / plan.packets
+    share = {Role.WHOLE: whole, Role.REST: 1.0 - whole, Role.ANY: 1.0}
+    return tuple(share[body.role] for body in plan.bodies)
 
 
 def table_key(context: NestContext) -> Hashable:

@@ -51,6 +51,7 @@ _GENERIC_CYCLES = {
     Event.LOOP: 1.0,
     Event.BRANCH: 1.0,
     Event.CALL: 40.0,
+    Event.PREFETCH: 0.5,
 }
 _DEPENDENT_STEP_CYCLES = 4.0
 _LINE_NS = (0.5, 0.4, 1.5)  # 128 GB/s out of L2, 70 out of L3, 27 out of memory

@@ -136,7 +136,8 @@ class NestLoop:
 class InlineReduction:
     """A reduction computed inside a nest for its whole register block: loops over its own axes, outermost first.
 
-    `chains` independent partial results a point. Where one of the loops has lanes, those lanes are contributions, and
+    `chains` independent partial results a point; contiguous loads of tensors ask for their stream `prefetch_bytes`
+    ahead. Where one of the loops has lanes, those lanes are contributions, and
     the outputs across the nest's own lanes are computed `group` at a time and brought together by transposition.
     """
 
@@ -144,6 +145,7 @@ class InlineReduction:
     loops: tuple[NestLoop, ...]
     chains: int = 1
     group: int = 1
+    prefetch_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

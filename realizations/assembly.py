@@ -67,6 +67,8 @@ def _count_instruction(name: str, operands: str, stack: re.Pattern[str], found: 
         found[Event.ALU] += masked and "{z}" not in operands  # blends a constant in
     elif constant and name.startswith(("vpmovsx", "vpmovzx", "pmovsx", "pmovzx")):
         pass  # constants stored in fewer bits
+    elif name.startswith("prefetch"):
+        found[Event.PREFETCH] += 1
     elif not vector:
         if name.startswith(("call",)):
             found[Event.CALL] += 1

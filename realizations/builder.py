@@ -257,6 +257,10 @@ class Builder(ABC):
         """
 
     @abstractmethod
+    def prefetch(self, base: Pointer, index: Vector) -> None:
+        """Hint that the line of element number `index` is wanted in the second level; it may lie outside the array."""
+
+    @abstractmethod
     def store(
         self,
         base: Pointer,

@@ -16,6 +16,7 @@ from autotune.realizations.mapping import lanes_of
 from autotune.realizations.ranges import state_type
 from autotune.realizations.structure import InlineChoice, NestChoice, Structure
 from autotune.realizations.tilings import ROW_BLOCKS
+from autotune.realizations.traffic import tensor_bytes
 
 MAX_UNROLLED_POINTS = 16
 OUTPUT_ROWS = (1, 2, 3, 4, 6, 8, 10, 12, 14, 16)
@@ -23,6 +24,7 @@ OUTPUT_VECTORS = (1, 2, 3, 4, 6)
 MAX_OUTPUT_BLOCKS = 10
 GROUPS = (1, 2, 4, 8)
 SPARE_REGISTERS = 3
+PREFETCH_BYTES = (0, 16384)
 
 
 def loop_choices(
@@ -136,7 +138,7 @@ def _contracting(
     inner = {spec.value: spec for c in together for spec in c.nest.inline}
     for blocks in output_blocks(context, structure, axis, lanes):
         for order in loop_orders(context, blocks):
-            for inline in product(*(contributions(context, structure, spec, blocks) for spec in inner.values())):
+            for inline in product(*(contributions(context, structure, spec, blocks, axis) for spec in inner.values())):
                 yield NestChoice(
                     axis=axis,
                     lanes=lanes,
@@ -227,7 +229,7 @@ def _block_cost(
 
 
 def contributions(
-    context: NestContext, structure: Structure, spec: InlineReduction, blocks: Sequence[Block]
+    context: NestContext, structure: Structure, spec: InlineReduction, blocks: Sequence[Block], axis: int | None
 ) -> Iterator[InlineChoice]:
     """How a contraction walks what it sums: unrolled along its last axis; across lanes of its own in groups."""
     inside = next(i for i in structure.inside if i.value == spec.value)
@@ -236,20 +238,33 @@ def contributions(
     last = spec.loops[-1].axis
     outputs = prod(b.factor for b in blocks if b.axis in context.facts.lets[spec.value].axes)
     extent = context.extent(last)
+    streamed = tensor_bytes(context) > target.l2_bytes
+    prefetches = PREFETCH_BYTES if streamed else (0,)
     if own is None:
         wanted = (1, 2) if outputs >= 12 else (1, 2, 4)
         chains = (1,) if outputs >= 4 else (1, 4)
         for factor, chain in product(wanted, chains):
             if factor <= max(1, extent) and chain <= factor:
                 block = (Block(axis=last, factor=factor),) if factor > 1 else ()
-                yield InlineChoice(phase=phase, value=spec.value, contribution=Contribution(blocks=block, chains=chain))
+                for ahead in prefetches:
+                    chosen = Contribution(blocks=block, chains=chain, prefetch_bytes=ahead)
+                    yield InlineChoice(phase=phase, value=spec.value, contribution=chosen)
         return
     dtype = state_type(context.facts.lets, spec.value, context.facts.ranges)
-    lanes = target.lanes(dtype)
+    lanes = min(target.lanes(dtype), 1 << (max(context.extent(own), 1).bit_length() - 1))
     steps = -(-context.extent(own) // lanes)
     rows = max(1, outputs)
+    if axis not in context.facts.lets[spec.value].axes:
+        for factor, ahead in product((f for f in (1, 2, 4, 8) if f <= steps), prefetches):
+            for chain in sorted({1, min(factor, 4), factor}):
+                if rows * chain + SPARE_REGISTERS <= target.vector_registers:
+                    block = (Block(axis=own, factor=factor),) if factor > 1 else ()
+                    chosen = Contribution(axis=own, lanes=lanes, blocks=block, chains=chain, prefetch_bytes=ahead)
+                    yield InlineChoice(phase=phase, value=spec.value, contribution=chosen)
+        return
     groups = [g for g in GROUPS if g * rows + SPARE_REGISTERS + 4 <= target.vector_registers] or [1]
-    for group, factor in product(groups[-3:], sorted({1, min(2, steps), min(4, steps)})):
+    factors = sorted({1, min(2, steps), min(4, steps)})
+    for group, factor, ahead in product(groups[-3:], factors, prefetches):
         block = (Block(axis=own, factor=factor),) if factor > 1 else ()
-        chosen = Contribution(axis=own, lanes=lanes, blocks=block, group=group)
+        chosen = Contribution(axis=own, lanes=lanes, blocks=block, group=group, prefetch_bytes=ahead)
         yield InlineChoice(phase=phase, value=spec.value, contribution=chosen)

@@ -30,7 +30,8 @@ def structures(program: Program, target: Target) -> Iterator[Structure]:
     if tilings.contractions:
         for tiles in tilings.joint():
             yield from Enumerator(program, tiles, target).contracting()
-        return
+        if any(c.m or c.n for c in tilings.contractions):
+            return
     for loops in tilings.loops():
         for tile in tilings.rows():
             yield from Enumerator(program, (*loops, tile), target).teams(tile)

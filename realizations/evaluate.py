@@ -327,6 +327,7 @@ class Evaluator:
         mask = self.memory.validity(point, axes)
         if access.unproven:
             mask = self.memory.both(mask, self.bounds_mask(access, point, lanes))
+        mask = None if mask is None else self.spread(mask, lanes)
         if access.indirect:
             return self.builder.gather(
                 base, self._indirect_index(access, load, point, lanes), mask=mask, fill=load.fill

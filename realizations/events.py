@@ -62,6 +62,8 @@ class Event(IntEnum):
     """A branch that does not close a loop, with its test."""
     CALL = 22
     """Call of an external function."""
+    PREFETCH = 23
+    """A hint that brings a cache line closer."""
 
 
 EVENT_COUNT = len(Event)

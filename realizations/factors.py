@@ -84,7 +84,7 @@ class Factors:
         wide = sorted(a for a in outputs if self.extent(a) >= MIN_OUTPUT_LANES)
         everything = sorted({a for d in domains for a in d}, key=self._last_resort)
         seen = set()
-        for chosen in (*permutations(wide, 1), *permutations(wide, 2)):
+        for chosen in (*permutations(wide, 1), *permutations(wide, 2)) or ((),):
             order = (*chosen, *(a for a in everything if a not in chosen))
             across = tuple(self.across(order, domain) for domain in domains)
             if across not in seen:
@@ -228,14 +228,14 @@ class Factors:
         for phase in self.contractions:
             axis = self._nest_lane(phase, lanes, storage)
             assert phase.value is not None
-            if axis is None or self._contiguous(phase, axis, storage):
+            if axis is not None and self._contiguous(phase, axis, storage):
                 own.append(Inside(phase=phase.number, value=phase.value, axis=None))
                 continue
             inner = next(
                 (k for k in phase.contribution if self.extent(k) >= MIN_LANES and self._contiguous(phase, k, storage)),
                 None,
             )
-            if inner is None:
+            if inner is None and axis is not None:
                 return None
             own.append(Inside(phase=phase.number, value=phase.value, axis=inner))
         transfer: dict[int, Transfer] = {}

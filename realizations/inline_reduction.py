@@ -81,7 +81,9 @@ class InlineReducer:
             loop = spec.loops[depth]
             self.loops.write(loop, self.tail, lambda entered: level(depth + 1, {**opened, loop.axis: entered}))
 
+        self.evaluator.memory.prefetch_bytes = spec.prefetch_bytes
         level(0, {})
+        self.evaluator.memory.prefetch_bytes = 0
 
     def _hoist(self, value: int, closed: frozenset[int], point: Point) -> None:
         """Compute what the contribution loop cannot change before it opens."""

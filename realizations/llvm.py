@@ -107,6 +107,12 @@ class LlvmBuilder(LlvmValues):
             name = self._masked_load(base, lanes, address, mask, fill, align)
         return self._from_memory(base.dtype, lanes, name)
 
+    def prefetch(self, base: Pointer, index: Vector) -> None:
+        address = self._address(base, index)
+        self.instructions += 1
+        self._out.declare("void", "llvm.prefetch.p0", "ptr, i32, i32, i32")
+        self._out.effect(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 2, i32 1)")
+
     def _masked_load(self, base: Pointer, lanes: int, address: str, mask: Vector, fill: Number, align: int) -> str:
         stored = DType.I8 if base.dtype is DType.BOOL else base.dtype
         kind, bits = _vector_text(stored, lanes), _vector_text(DType.BOOL, lanes)

@@ -225,7 +225,9 @@ class _BodyLowering:
             NestLoop(axis=a, factor=factors.get(a, 1), lanes=chosen.lanes if a == chosen.axis else 1)
             for a in reduce.axes
         )
-        return InlineReduction(value=value, loops=loops, chains=chosen.chains, group=chosen.group)
+        return InlineReduction(
+            value=value, loops=loops, chains=chosen.chains, group=chosen.group, prefetch_bytes=chosen.prefetch_bytes
+        )
 
     def domain(self, sinks: Sequence[Sink], loops: tuple[int, ...]) -> tuple[list[int], set[int]]:
         axes: set[int] = set()

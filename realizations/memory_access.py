@@ -10,7 +10,7 @@ from autotune.ir.affine import Affine, Coord
 from autotune.ir.buffer import Buffer, BufferAxis
 from autotune.ir.program import Number
 from autotune.ir.types import DType
-from autotune.realizations.builder import Builder, Compare, Pointer, Vector
+from autotune.realizations.builder import Builder, Compare, Pointer, Space, Vector
 from autotune.realizations.index_lanes import IndexWriter
 from autotune.realizations.memo import Memo
 from autotune.realizations.points import AxisPoint, Point, lanes_at
@@ -33,6 +33,7 @@ class MemoryWriter:
         self.builder = builder
         self.memo = memo
         self.indices = indices
+        self.prefetch_bytes = 0  # how far ahead of each contiguous load of a tensor its stream is asked for
 
     # ---- lanes and masks ------------------------------------------------------------------------------------------
     def spread(self, value: Vector, lanes: int) -> Vector:
@@ -124,7 +125,11 @@ class MemoryWriter:
         first = b.index_add(linear.base, b.index(linear.constant))
         if lanes == 1 or (linear.stride == 0 and mask is None):
             return b.load(base, first, 1, mask=mask, fill=fill)
+        mask = None if mask is None else self.spread(mask, lanes)
         if linear.stride == 1:
+            if self.prefetch_bytes and mask is None and base.space is Space.TENSOR:
+                ahead = b.index(linear.constant + self.prefetch_bytes // base.dtype.size_bytes)
+                b.prefetch(base, b.index_add(linear.base, ahead))
             return b.load(base, first, lanes, mask=mask, fill=fill)
         return b.gather(base, self._strided(first, linear.stride, lanes), mask=mask, fill=fill)
 

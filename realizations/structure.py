@@ -77,7 +77,13 @@ class InlineChoice:
             lanes = chosen.lanes if old.axis == chosen.axis else 1
             return NestLoop(axis=old.axis, factor=factors.get(old.axis, 1), lanes=lanes)
 
-        return replace(spec, loops=tuple(loop(old) for old in spec.loops), chains=chosen.chains, group=chosen.group)
+        return replace(
+            spec,
+            loops=tuple(loop(old) for old in spec.loops),
+            chains=chosen.chains,
+            group=chosen.group,
+            prefetch_bytes=chosen.prefetch_bytes,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

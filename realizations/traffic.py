@@ -82,7 +82,7 @@ def traffic(context: NestContext, plan: BufferProgram) -> Traffic:
     references = _references(context)
     scopes = [_box(loops[depth:], steps) for depth in range(len(loops) + 1)]
     footprints = [sum(r.lines(box) for r in references) * LINE_BYTES for box in scopes]
-    footprint = _tensor_bytes(context)
+    footprint = tensor_bytes(context)
     l1 = l2 = l3 = 0.0
     for reference in references:
         if reference.conflicts(scopes[-1]):
@@ -173,7 +173,7 @@ def _tensor_reference(tensor: Tensor, flat: Affine) -> _Reference:
     return _Reference(tensor.dtype.size_bytes, tuple(strides), True)
 
 
-def _tensor_bytes(context: NestContext) -> int:
+def tensor_bytes(context: NestContext) -> int:
     """Bytes of every tensor that the program touches."""
     program = context.facts.program
     touched = {*program.loaded_tensors(), *program.stored_tensors()}

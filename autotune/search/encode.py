@@ -211,6 +211,7 @@ def _choices(kind: str, number: int, value: object) -> Iterator[tuple[str, Level
             yield f"p{number}.own_lanes", value.lanes
             yield f"p{number}.group", value.group
             yield f"p{number}.own_chains", value.chains
+            yield f"p{number}.prefetch", value.prefetch_bytes
             yield from ((f"p{number}.unroll.a{block.axis}", block.factor) for block in value.blocks)
         case Tail():
             yield (f"p{number}.tail" if kind == "tail" else f"n{number}.tail"), value.value

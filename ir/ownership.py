@@ -33,22 +33,30 @@ from autotune.ir.types import EXPENSIVE
 
 
 def phase_values(program: Program) -> frozenset[int]:
-    """Loads, reductions, and elementwise values that are expensive, that more than one phase uses, or that many points
-    read: factors of a contraction, and values from before a loop that are used in it.
+    """Loads, reductions, truth values that control flow hangs on, and elementwise values that are expensive, that more
+    than one phase uses, or that many points read: factors of a contraction, and values from before a loop that are
+    used in it.
 
     Found from the last use back to the first: a value's users are phases, cheap values between them left out.
     """
     lets = program.lets()
     users = _ends(program, lets)
     reread = _factors(lets) | _entering_loops(program.body, lets)
-    own = set()
+    own = set(truth_values(program))
     for number in sorted(lets, reverse=True):
-        if _is_phase(lets, number, len(users[number]) + (number in reread)):
+        if number in own or _is_phase(lets, number, len(users[number]) + (number in reread)):
             own.add(number)
             users[number] = {("value", number, 0)}
         for operand in operands(lets[number].value):
             users[operand] |= users[number]
     return frozenset(own)
+
+
+def truth_values(program: Program) -> frozenset[int]:
+    """Conditions of branches and while loops, but for those that are the state of a loop or left by a branch."""
+    lets = program.lets()
+    conditions = {s.condition for s in statements(program.body) if isinstance(s, If | While)}
+    return frozenset(c for c in conditions if not isinstance(lets[c].value, Carried | Final | Joined))
 
 
 def is_invariant(lets: Mapping[int, Let], number: int) -> bool:

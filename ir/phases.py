@@ -13,7 +13,7 @@ import networkx as nx
 
 from autotune.ir.access import Access, access
 from autotune.ir.dependence import coordinates
-from autotune.ir.ownership import is_invariant, phase_values
+from autotune.ir.ownership import is_invariant, phase_values, truth_values
 from autotune.ir.program import (
     AxisKind,
     Carried,
@@ -22,13 +22,16 @@ from autotune.ir.program import (
     Elementwise,
     Final,
     For,
+    If,
     Index,
+    Joined,
     Let,
     Load,
     Program,
     Reduce,
     Region,
     Store,
+    While,
     operands,
     statements,
 )
@@ -42,7 +45,9 @@ class PhaseKind(Enum):
     LOAD = "load"
     REDUCTION = "reduction"
     ELEMENTWISE = "elementwise"
+    CONDITION = "condition"
     CARRY = "carry"
+    JOINED = "joined"
     STORE = "store"
 
 
@@ -50,10 +55,11 @@ class PhaseKind(Enum):
 class Phase:
     """One node of the graph.
 
-    Exactly one of `value` (the value it makes), `carry` (loop axis, slot) and `store` (position among the program's
-    stores) is set. `op` is the operation of an elementwise value or reduction. `axes` are those of the result,
-    `contribution` those that a reduction consumes; `region` names the loops around it, outermost first (a carried
-    value lies inside its own loop). A reduction that is a contraction keeps the descriptor.
+    Exactly one of `value` (the value it makes), `carry` (loop axis, slot), `joined` (branch, slot) and `store`
+    (position among the program's stores) is set. `op` is the operation of an elementwise value, reduction or condition.
+    `axes` are those of the result, `contribution` those that a reduction consumes; `region` names the loops around it,
+    outermost first (a carried value lies inside its own loop), `arms` the branches with the arm that it lies in (0 or
+    1; a joined value lies after its own). A reduction that is a contraction keeps the descriptor.
     """
 
     number: int
@@ -63,8 +69,10 @@ class Phase:
     op: Op | ReduceOp | None = None
     contribution: tuple[int, ...] = ()
     region: tuple[int, ...] = ()
+    arms: tuple[tuple[int, int], ...] = ()
     value: int | None = None
     carry: tuple[int, int] | None = None
+    joined: tuple[int, int] | None = None
     store: int | None = None
     access: Access | None = None
     math: MathPolicy | None = None
@@ -73,7 +81,7 @@ class Phase:
     @property
     def reads(self) -> tuple[int, ...]:
         """Tensor parameters it reads."""
-        return (self.access.tensor,) if self.access and self.kind is PhaseKind.LOAD else ()
+        return (self.access.tensor,) if self.access and self.kind is not PhaseKind.STORE else ()
 
     @property
     def writes(self) -> tuple[int, ...]:
@@ -144,11 +152,11 @@ class PhaseGraph:
         return nx.node_link_data(self.networkx(), edges="edges")
 
     def text(self) -> str:
-        """One phase a line, indented by the loops around it, with the edges that leave it."""
+        """One phase a line, indented by the loops and arms around it, with the edges that leave it."""
         return "\n".join(line for phase in self.phases for line in self._lines(phase)) + "\n"
 
     def _lines(self, phase: Phase) -> Iterator[str]:
-        indent = "  " * len(phase.region)
+        indent = "  " * (len(phase.region) + len(phase.arms))
         yield f"{indent}{describe(phase)}"
         for edge in self.outputs(phase.number):
             size = "" if edge.bytes is None else f", {edge.bytes} bytes"
@@ -162,6 +170,7 @@ def describe(phase: Phase) -> str:
     over = f" over ({', '.join(f'a{a}' for a in phase.contribution)})" if phase.contribution else ""
     tensor = f" t{phase.access.tensor}" if phase.access else ""
     slot = f" a{phase.carry[0]}.{phase.carry[1]}" if phase.carry else ""
+    slot += f" if{phase.joined[0]}.{phase.joined[1]}" if phase.joined else ""
     op = f" {phase.op.value}" if phase.op else ""
     return f"p{phase.number} {phase.kind.value}{op}{tensor}{slot}{over} -> {phase.dtype.value}({axes})"
 
@@ -169,8 +178,9 @@ def describe(phase: Phase) -> str:
 def phase_graph(program: Program) -> PhaseGraph:
     """Split a program into phases.
 
-    A phase is a load, a reduction, an elementwise value that is expensive or that more than one phase uses, a carried
-    value, or a store. Cheap values that one phase uses belong to that phase.
+    A phase is a load, a reduction, an elementwise value that is expensive or that more than one phase uses, a
+    condition, a carried value, what a branch leaves behind, or a store. Cheap values that one phase uses belong to
+    that phase.
     """
     return _Split(program).graph()
 
@@ -182,26 +192,28 @@ def _attributes(item: Phase | Edge, *omitted: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Root:
-    """Where a phase starts: its defining statement (the loop for a carried value) and the loops around it."""
+    """Where a phase starts: its defining statement (the loop or branch for what it carries or joins), and what is around
+    it: loops, and arms of branches."""
 
-    statement: Let | Store | For
+    statement: Let | Store | For | While | If
     slot: int = 0
     region: tuple[int, ...] = ()
+    arms: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(slots=True)
 class _Split:
     program: Program
     lets: dict[int, Let] = field(init=False)
-    loops: dict[int, For] = field(init=False)
+    deciding: frozenset[int] = field(init=False)
 
     def __post_init__(self) -> None:
         self.lets = self.program.lets()
-        self.loops = {s.axis: s for s in statements(self.program.body) if isinstance(s, For)}
+        self.deciding = truth_values(self.program)
 
     def graph(self) -> PhaseGraph:
         own = phase_values(self.program)
-        roots = list(self.roots(self.program.body, (), own))
+        roots = list(self.roots(self.program.body, own, (), ()))
         numbers = {self.key(root): number for number, root in enumerate(roots)}
         inside = [self.evaluated(root, own) for root in roots]
         owners: list[int | None] = [None] * len(self.lets)
@@ -210,8 +222,13 @@ class _Split:
                 if not is_invariant(self.lets, value):
                     owners[value] = number
         for number, let in self.lets.items():
-            if isinstance(let.value, Carried | Final):
-                owners[number] = numbers["carry", let.value.axis, let.value.slot]
+            match let.value:
+                case Carried(axis=axis, slot=slot) | Final(axis=axis, slot=slot):
+                    owners[number] = numbers["carry", axis, slot]
+                case Joined(branch=branch, slot=slot):
+                    owners[number] = numbers["joined", branch, slot]
+                case _ if number in self.deciding:
+                    owners[number] = numbers["value", number, 0]
         stores = {id(s): k for k, s in enumerate(s for s in statements(self.program.body) if isinstance(s, Store))}
         phases = tuple(self.phase(number, root, stores) for number, root in enumerate(roots))
         edges = self.edges(roots, inside, owners, phases)
@@ -219,18 +236,26 @@ class _Split:
 
     # --- phases ---------------------------------------------------------------------------------------------------
 
-    def roots(self, region: Region, path: tuple[int, ...], own: frozenset[int]) -> Iterator[_Root]:
+    def roots(
+        self, region: Region, own: frozenset[int], loops: tuple[int, ...], arms: tuple[tuple[int, int], ...]
+    ) -> Iterator[_Root]:
         for statement in region:
             match statement:
                 case Let(id=number) if number in own:
-                    yield _Root(statement=statement, region=path)
+                    yield _Root(statement=statement, region=loops, arms=arms)
                 case Store():
-                    yield _Root(statement=statement, region=path)
-                case For(axis=axis, carries=carries, body=body):
-                    inner = (*path, axis)
+                    yield _Root(statement=statement, region=loops, arms=arms)
+                case For(axis=axis, carries=carries) | While(axis=axis, carries=carries):
+                    inner = (*loops, axis)
                     for slot in range(len(carries)):
-                        yield _Root(statement=statement, slot=slot, region=inner)
-                    yield from self.roots(body, inner, own)
+                        yield _Root(statement=statement, slot=slot, region=inner, arms=arms)
+                    for part in (statement.body,) if isinstance(statement, For) else (statement.test, statement.body):
+                        yield from self.roots(part, own, inner, arms)
+                case If(branch=branch, choices=choices, then=then, otherwise=otherwise):
+                    for number, arm in enumerate((then, otherwise)):
+                        yield from self.roots(arm, own, loops, (*arms, (branch, number)))
+                    for slot in range(len(choices)):
+                        yield _Root(statement=statement, slot=slot, region=loops, arms=arms)
 
     def key(self, root: _Root) -> tuple[str, int, int]:
         match root.statement:
@@ -238,20 +263,23 @@ class _Split:
                 return "value", number, 0
             case Store():
                 return "store", id(root.statement), 0
-            case For(axis=axis):
+            case For(axis=axis) | While(axis=axis):
                 return "carry", axis, root.slot
+            case If(branch=branch):
+                return "joined", branch, root.slot
 
     def phase(self, number: int, root: _Root, stores: dict[int, int]) -> Phase:
         match root.statement:
             case Let(value=value, dtype=dtype, axes=axes):
                 return Phase(
                     number=number,
-                    kind=_kind(root.statement),
+                    kind=self.kind(root.statement),
                     dtype=dtype,
                     axes=axes,
                     op=value.op if isinstance(value, Elementwise | Reduce) else None,
                     contribution=value.axes if isinstance(value, Reduce) else (),
                     region=root.region,
+                    arms=root.arms,
                     value=root.statement.id,
                     access=access(self.program, self.lets, value.tensor, value.index)
                     if isinstance(value, Load)
@@ -266,10 +294,11 @@ class _Split:
                     dtype=self.program.tensor(tensor).dtype,
                     axes=tuple(sorted(coordinates(index))),
                     region=root.region,
+                    arms=root.arms,
                     store=stores[id(root.statement)],
                     access=self.walk(tensor, index),
                 )
-            case For(axis=axis, carries=carries):
+            case For(axis=axis, carries=carries) | While(axis=axis, carries=carries):
                 carry = carries[root.slot]
                 return Phase(
                     number=number,
@@ -277,8 +306,31 @@ class _Split:
                     dtype=carry.dtype,
                     axes=carry.axes,
                     region=root.region,
+                    arms=root.arms,
                     carry=(axis, root.slot),
                 )
+            case If(branch=branch, choices=choices):
+                choice = choices[root.slot]
+                return Phase(
+                    number=number,
+                    kind=PhaseKind.JOINED,
+                    dtype=choice.dtype,
+                    axes=choice.axes,
+                    region=root.region,
+                    arms=root.arms,
+                    joined=(branch, root.slot),
+                )
+
+    def kind(self, let: Let) -> PhaseKind:
+        match let.value:
+            case Reduce():
+                return PhaseKind.REDUCTION
+            case _ if let.id in self.deciding:
+                return PhaseKind.CONDITION
+            case Load():
+                return PhaseKind.LOAD
+            case _:
+                return PhaseKind.ELEMENTWISE
 
     def walk(self, tensor: int, index: tuple[Index, ...]) -> Access:
         return access(self.program, self.lets, tensor, index)
@@ -292,15 +344,17 @@ class _Split:
                 return operands(value)
             case Store(value=value, mask=mask):
                 return (value,) if mask is None else (value, mask)
-            case For(carries=carries):
+            case For(carries=carries) | While(carries=carries):
                 return carries[root.slot].initial, carries[root.slot].updated
+            case If(condition=condition, choices=choices):
+                return choices[root.slot].then, choices[root.slot].otherwise, condition
 
     def evaluated(self, root: _Root, own: frozenset[int]) -> tuple[int, ...]:
         found: set[int] = set()
         pending = list(self.used(root))
         while pending:
             number = pending.pop()
-            if number in found or number in own or isinstance(self.lets[number].value, Carried | Final):
+            if number in found or number in own or isinstance(self.lets[number].value, Carried | Final | Joined):
                 continue
             found.add(number)
             pending.extend(operands(self.lets[number].value))
@@ -335,12 +389,13 @@ class _Split:
     def reached(self, root: _Root, inside: tuple[int, ...]) -> Iterator[tuple[bool, list[int]]]:
         """Values from outside that a phase reads, once for each use; apart those that only its next trip sees."""
         members = set(inside)
-        if not isinstance(root.statement, For):
+        if not isinstance(root.statement, For | While):
             yield False, list(self.outside(root, members))
             return
         carry: Carry = root.statement.carries[root.slot]
         yield False, list(self.leaves(carry.initial, members, set()))
-        yield True, list(self.leaves(carry.updated, members, set()))
+        deciding = [root.statement.condition] if isinstance(root.statement, While) else []
+        yield True, [*self.leaves(carry.updated, members, set()), *deciding]
 
     def outside(self, root: _Root, members: set[int]) -> Iterator[int]:
         own = root.statement.id if isinstance(root.statement, Let) else None
@@ -365,19 +420,9 @@ class _Split:
         return let.dtype.size_bytes * math.prod(e for e in extents if e is not None)
 
 
-def _kind(let: Let) -> PhaseKind:
-    match let.value:
-        case Load():
-            return PhaseKind.LOAD
-        case Reduce():
-            return PhaseKind.REDUCTION
-        case _:
-            return PhaseKind.ELEMENTWISE
-
-
 def _extent(program: Program, axis: int) -> int | None:
     """Coordinates of an axis that one program sees, None where unknown."""
     this = program.axes[axis]
-    if this.kind in (AxisKind.PROGRAM, AxisKind.RANGE):
+    if this.kind in (AxisKind.PROGRAM, AxisKind.RANGE, AxisKind.WHILE):
         return 1
     return this.extent.constant if this.extent.is_constant else None

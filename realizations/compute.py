@@ -14,7 +14,6 @@ from autotune.ir.types import ReduceOp
 from autotune.realizations import vector_math
 from autotune.realizations.context import NestContext, inner_lanes
 from autotune.realizations.mapping import EXACT_IN_ANY_ORDER
-from autotune.realizations.ranges import state_type
 from autotune.realizations.verdict import Refusal
 
 FACTORS = (1, 2, 4, 8)
@@ -137,7 +136,12 @@ def chain_steps(context: NestContext) -> int:
 def refuse_nest(context: NestContext) -> Iterator[Refusal]:
     """Rules on the register block, chains, polynomials and tail of one nest."""
     yield from refuse_block(context)
-    yield from _refuse_inline(context)
+    yield from refuse_inline(context)
+    yield from refuse_lanes(context)
+
+
+def refuse_lanes(context: NestContext) -> Iterator[Refusal]:
+    """Rules on polynomials and tails, which register blocks and chains do not change."""
     yield from _refuse_variants(context)
     yield from _refuse_tail(context)
 
@@ -162,7 +166,7 @@ def live_registers(context: NestContext) -> int:
     outer = prod(loop.factor for loop in context.nest.loops if loop.axis not in context.reduced_axes)
     accumulators = 0
     for sink in context.reductions:
-        registers = target.registers(state_type(context.facts.lets, sink.value, context.facts.ranges), lanes)
+        registers = target.registers(context.state_types[sink.value], lanes)
         pairs = 2 if context.reduce(sink).op is ReduceOp.ARGMAX else 1
         accumulators += outer * sink.chains * registers * pairs
     for spec in context.nest.inline:
@@ -173,7 +177,7 @@ def live_registers(context: NestContext) -> int:
 def inline_registers(context: NestContext, spec: InlineReduction) -> int:
     """Accumulators of an inline reduction over the register block of its nest, in vector registers."""
     target = context.facts.target
-    dtype = state_type(context.facts.lets, spec.value, context.facts.ranges)
+    dtype = context.state_types[spec.value]
     axes = context.facts.lets[spec.value].axes
     own = inner_lanes(spec)
     outputs = prod(loop.factor for loop in context.nest.loops if loop.axis in axes and (own is None or loop.lanes == 1))
@@ -189,7 +193,8 @@ def inline_registers(context: NestContext, spec: InlineReduction) -> int:
     return outputs * spec.chains * target.registers(dtype, lanes)
 
 
-def _refuse_inline(context: NestContext) -> Iterator[Refusal]:
+def refuse_inline(context: NestContext) -> Iterator[Refusal]:
+    """Rules on the reductions computed inside a nest."""
     lets = context.facts.lets
     for spec in context.nest.inline:
         reduce = lets[spec.value].value

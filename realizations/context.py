@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 from autotune.ir.affine import Affine, Coord, coord
 from autotune.ir.buffer import Body, InlineReduction, Nest, NestLoop, Part, ReduceInto, Sink, StoreBuffer, StoreTensor
@@ -86,6 +87,12 @@ class ProgramFacts:
         return tuple(a.id for a in loops if axis in coordinates((a.start, a.extent)))
 
     @cached_property
+    def tensor_bytes(self) -> int:
+        """Bytes of every tensor that is loaded or stored."""
+        touched = (self.program.tensor(t) for t in {*self.program.loaded_tensors(), *self.program.stored_tensors()})
+        return sum(prod(extent.constant for extent in t.shape) * t.dtype.size_bytes for t in touched)
+
+    @cached_property
     def in_out(self) -> frozenset[int]:
         """Tensors that are both loaded and stored."""
         return frozenset(self.program.loaded_tensors()) & frozenset(self.program.stored_tensors())
@@ -100,6 +107,21 @@ def _places(region: Region, loops: tuple[int, ...], first: int = 0) -> Iterator[
             inner = list(_places(statement.body, (*loops, statement.axis), position))
             yield from inner
             position += len(inner)
+
+
+_LEFT_BY_LOOPS = (
+    "accesses",
+    "buffers_read",
+    "closures",
+    "computed",
+    "functions",
+    "produced",
+    "read_reductions",
+    "reduced_axes",
+    "state_types",
+    "widest",
+)
+"""What exchanging the loops of a nest cannot change."""
 
 
 @dataclass(frozen=True)
@@ -117,10 +139,14 @@ class NestContext:
     def exchanged(self, nest: Nest) -> NestContext:
         """The same surroundings around the same sinks with other loops; what loops cannot change is kept."""
         other = NestContext(self.facts, self.body, nest, self.blocks, self.tile_blocks, self.loops_around, self.parts)
-        for name in ("reduced_axes", "produced", "computed", "read_reductions", "functions", "widest", "accesses"):
-            if name in self.__dict__:
-                other.__dict__[name] = self.__dict__[name]
+        for name in _LEFT_BY_LOOPS:
+            other.__dict__[name] = getattr(self, name)
         return other
+
+    @cached_property
+    def closures(self) -> dict[tuple[int, ...], frozenset[int]]:
+        """What `computed_for` found so far."""
+        return {}
 
     @cached_property
     def inline(self) -> dict[int, InlineReduction]:
@@ -174,6 +200,8 @@ class NestContext:
 
     def computed_for(self, roots: tuple[int, ...]) -> frozenset[int]:
         """Values computed in the nest for some of those its sinks evaluate."""
+        if roots in self.closures:
+            return self.closures[roots]
         computed = {let.id for let in self.computed}
         found: set[int] = set()
         pending = [root for root in roots if root in computed]
@@ -182,7 +210,8 @@ class NestContext:
             if value not in found:
                 found.add(value)
                 pending.extend(o for o in operands(self.facts.lets[value].value) if o in computed)
-        return frozenset(found)
+        self.closures[roots] = frozenset(found)
+        return self.closures[roots]
 
     def at_points(self, sink: Sink) -> tuple[int, ...]:
         """Values a sink evaluates at each of its points."""
@@ -306,6 +335,12 @@ class NestContext:
             if vector is not None and vector.axis in {entry.axis for entry in buffer.axes}:
                 types.add(buffer.dtype)
         return frozenset(types)
+
+    @cached_property
+    def state_types(self) -> dict[int, DType]:
+        """The types in which the nest's reductions run, those inside it too."""
+        values = (*(s.value for s in self.reductions), *(spec.value for spec in self.nest.inline))
+        return {value: state_type(self.facts.lets, value, self.facts.ranges) for value in values}
 
     @cached_property
     def widest(self) -> DType:

@@ -120,10 +120,22 @@ def contexts(facts: ProgramFacts, plan: BufferProgram, body: Body, candidate: Ca
 
 def refuse_nest(context: NestContext) -> Iterator[Refusal]:
     """Rules on one nest by itself."""
+    yield from refuse_lanes(context)
+    yield from refuse_blocks(context)
+
+
+def refuse_lanes(context: NestContext) -> Iterator[Refusal]:
+    """Rules that lanes, tails and polynomials decide, and register blocks only where a transfer transposes them."""
     yield from storage.refuse_nest(context)
     yield from mapping.refuse_nest(context)
     yield from transfer.refuse_nest(context)
-    yield from compute.refuse_nest(context)
+    yield from compute.refuse_lanes(context)
+
+
+def refuse_blocks(context: NestContext) -> Iterator[Refusal]:
+    """Rules on register blocks, chains and the loops of reductions inside the nest."""
+    yield from compute.refuse_block(context)
+    yield from compute.refuse_inline(context)
 
 
 def refuse_plan(facts: ProgramFacts, plan: BufferProgram, candidate: Candidate) -> Iterator[Refusal]:

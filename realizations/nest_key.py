@@ -9,13 +9,34 @@ from functools import cached_property
 from hashlib import blake2b
 
 from autotune.ir.affine import Affine, Coord, Start, Stop
-from autotune.ir.buffer import Body, Buffer, BufferAxis, Nest, NestLoop, ReduceInto, StoreBuffer, StoreTensor
+from autotune.ir.buffer import (
+    Body,
+    Buffer,
+    BufferAxis,
+    InlineReduction,
+    Nest,
+    NestLoop,
+    ReduceInto,
+    StoreBuffer,
+    StoreTensor,
+)
 from autotune.ir.program import IndexValue, Indirect, Let, Load, Reduce, Reindex, ScalarArgument, operands
 from autotune.ir.types import DType
 from autotune.realizations.builder import Vector
 from autotune.realizations.evaluate import ProgramValues
 from autotune.realizations.points import AxisPoint, Span
 from autotune.realizations.visits import Visit
+
+_KNOWN = {
+    Nest: "number loops sinks tail variants inline transfers store_transfers",
+    NestLoop: "axis factor lanes",
+    InlineReduction: "value loops chains group prefetch_bytes",
+    ReduceInto: "buffer value chains",
+    Buffer: "id dtype axes storage offset_bytes",
+    BufferAxis: "axis extent stride panel panel_stride",
+}
+for _kind, _names in _KNOWN.items():
+    assert [f.name for f in fields(_kind)] == _names.split(), f"the canonical form of a nest lacks a field of {_kind}"
 
 Form = object
 """Nested tuples of numbers, text and None."""
@@ -193,6 +214,7 @@ class CanonicalNest:
                 values[spec.value],
                 spec.chains,
                 spec.group,
+                spec.prefetch_bytes,
                 tuple((axes[p.axis], p.factor, p.lanes, self._block(p, visit)) for p in spec.loops),
             )
             for spec in nest.inline

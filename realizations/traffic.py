@@ -4,11 +4,11 @@ Must not know what a line costs."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, prod
 
 from autotune.ir.affine import Affine
-from autotune.ir.buffer import BufferProgram, ReduceInto, StoreBuffer, StoreTensor
+from autotune.ir.buffer import BufferProgram, Nest, ReduceInto, StoreBuffer, StoreTensor
 from autotune.ir.program import AxisKind, Tensor
 from autotune.realizations.context import NestContext
 
@@ -50,15 +50,22 @@ class _Reference:
     size: int
     strides: tuple[tuple[int, int], ...]
     tensor: bool
+    known: dict[tuple[int, ...], int] = field(default_factory=dict, compare=False)
 
     def varies(self, axis: int) -> bool:
         return any(a == axis and stride for a, stride in self.strides)
 
     def lines(self, coordinates: dict[int, int]) -> int:
         """Distinct cache lines over a box of coordinates."""
+        counts = tuple([coordinates.get(axis, 1) for axis, _ in self.strides])
+        found = self.known.get(counts)
+        if found is None:
+            self.known[counts] = found = self._lines(counts)
+        return found
+
+    def _lines(self, counts: tuple[int, ...]) -> int:
         run, far = 1, 1
-        for axis, stride in self.strides:
-            count = coordinates.get(axis, 1)
+        for count, (_, stride) in zip(counts, self.strides, strict=True):
             if abs(stride) * self.size < LINE_BYTES:
                 run += (count - 1) * abs(stride)
             else:
@@ -72,28 +79,48 @@ class _Reference:
 
 
 def traffic(context: NestContext, plan: BufferProgram) -> Traffic:
-    """Lines fetched by the nests of one context over all packets and trips of the loops around.
+    """Lines fetched by the nests of one context over all packets and trips of the loops around."""
+    return Movement(context, plan).of(context.nest)
+
+
+class Movement:
+    """What a nest moves under any choice of its loops.
 
     Repeated calls find in a cache what the whole call leaves there: tensors that fit it are not fetched again.
     Source: reuse-distance argument; a line is kept where what is touched until its next use fits the cache.
     """
-    target = context.facts.target
-    loops, steps = _loops(context, plan)
-    references = _references(context)
-    scopes = [_box(loops[depth:], steps) for depth in range(len(loops) + 1)]
-    footprints = [sum(r.lines(box) for r in references) * LINE_BYTES for box in scopes]
-    footprint = tensor_bytes(context)
-    l1 = l2 = l3 = 0.0
-    for reference in references:
-        if reference.conflicts(scopes[-1]):
-            l1 += reference.lines(scopes[-1]) * prod(loop.trips for loop in loops)
-        else:
-            l1 += _fetched(reference, loops, scopes, footprints, target.l1_bytes * FILL)
-        if reference.tensor and footprint > target.l2_bytes * FILL:
-            l2 += _fetched(reference, loops, scopes, footprints, target.l2_bytes * FILL)
-        if reference.tensor and footprint > target.l3_bytes * FILL:
-            l3 += _fetched(reference, loops, scopes, footprints, target.l3_bytes * FILL)
-    return Traffic(into_l1=l1, into_l2=l2, into_l3=l3)
+
+    def __init__(self, context: NestContext, plan: BufferProgram) -> None:
+        self._context = context
+        self._around = _loops_around(context, plan)
+        self._references = _references(context)
+        self._bytes = tensor_bytes(context)
+        self._known: dict[tuple[object, ...], Traffic] = {}
+
+    def of(self, nest: Nest) -> Traffic:
+        """Lines fetched where the nest has these loops."""
+        key = (nest.loops, nest.inline[0].loops if nest.inline else ())
+        if key not in self._known:
+            self._known[key] = self._of(nest)
+        return self._known[key]
+
+    def _of(self, nest: Nest) -> Traffic:
+        target = self._context.facts.target
+        loops, steps = _loops(self._context, nest)
+        loops = [*self._around, *loops]
+        scopes = _boxes(loops, steps)
+        footprints = [sum(r.lines(box) for r in self._references) * LINE_BYTES for box in scopes]
+        l1 = l2 = l3 = 0.0
+        for reference in self._references:
+            if reference.conflicts(scopes[-1]):
+                l1 += reference.lines(scopes[-1]) * prod(loop.trips for loop in loops)
+            else:
+                l1 += _fetched(reference, loops, scopes, footprints, target.l1_bytes * FILL)
+            if reference.tensor and self._bytes > target.l2_bytes * FILL:
+                l2 += _fetched(reference, loops, scopes, footprints, target.l2_bytes * FILL)
+            if reference.tensor and self._bytes > target.l3_bytes * FILL:
+                l3 += _fetched(reference, loops, scopes, footprints, target.l3_bytes * FILL)
+        return Traffic(into_l1=l1, into_l2=l2, into_l3=l3)
 
 
 def _fetched(
@@ -112,32 +139,35 @@ def _fetched(
     return total
 
 
-def _loops(context: NestContext, plan: BufferProgram) -> tuple[list[_Loop], dict[int, int]]:
-    """All loops around one register block, outermost first, and the coordinates of the block along each axis."""
+def _loops_around(context: NestContext, plan: BufferProgram) -> list[_Loop]:
+    """Loops over packets and blocks around a nest, outermost first."""
     program = context.facts.program
-    found: list[_Loop] = []
-    steps: dict[int, int] = {}
-    for (axis, _), along in zip(plan.blocks, plan.packets_along(), strict=True):
-        found.append(_Loop(axis, along))
+    found = [_Loop(axis, along) for (axis, _), along in zip(plan.blocks, plan.packets_along(), strict=True)]
     for axis in context.loops_around:
         whole = context.facts.ranges.most(axis)
         block = 1 if program.axes[axis].kind is AxisKind.RANGE else max(1, context.tile_blocks.get(axis, 1))
         found.append(_Loop(axis, max(1, -(-whole // block))))
-    for loop in context.nest.loops:
+    return found
+
+
+def _loops(context: NestContext, nest: Nest) -> tuple[list[_Loop], dict[int, int]]:
+    """Loops of a nest around one register block, outermost first, and the coordinates of the block along each axis."""
+    found: list[_Loop] = []
+    steps: dict[int, int] = {}
+    for loop in (*nest.loops, *(inner for spec in nest.inline[:1] for inner in spec.loops)):
         steps[loop.axis] = loop.step
         found.append(_Loop(loop.axis, max(1, -(-context.extent(loop.axis) // loop.step))))
-    for spec in context.nest.inline[:1]:
-        for loop in spec.loops:
-            steps[loop.axis] = loop.step
-            found.append(_Loop(loop.axis, max(1, -(-context.extent(loop.axis) // loop.step))))
     return found, steps
 
 
-def _box(loops: Sequence[_Loop], steps: dict[int, int]) -> dict[int, int]:
-    box = dict(steps)
-    for loop in loops:
+def _boxes(loops: Sequence[_Loop], steps: dict[int, int]) -> list[dict[int, int]]:
+    """Coordinates that a trip of each loop covers along each axis, the whole walk first and the register block last."""
+    boxes = [dict(steps)]
+    for loop in reversed(loops):
+        box = dict(boxes[-1])
         box[loop.axis] = box.get(loop.axis, 1) * loop.trips
-    return box
+        boxes.append(box)
+    return boxes[::-1]
 
 
 def _references(context: NestContext) -> list[_Reference]:
@@ -175,6 +205,4 @@ def _tensor_reference(tensor: Tensor, flat: Affine) -> _Reference:
 
 def tensor_bytes(context: NestContext) -> int:
     """Bytes of every tensor that the program touches."""
-    program = context.facts.program
-    touched = {*program.loaded_tensors(), *program.stored_tensors()}
-    return sum(prod(e.constant for e in program.tensor(t).shape) * program.tensor(t).dtype.size_bytes for t in touched)
+    return context.facts.tensor_bytes

@@ -9,18 +9,18 @@ from dataclasses import dataclass, field, replace
 
 from autotune.calibration.price import issue_ns, overlapped
 from autotune.calibration.prior import Prices
-from autotune.ir.buffer import Buffer, BufferProgram, Nest, Role, StoreBuffer, StoreTensor
+from autotune.ir.buffer import Buffer, BufferProgram, Nest, Role, StoreBuffer, StoreTensor, Transfer
 from autotune.ir.program import Program, operands
 from autotune.realizations.choices import chain_options, loop_choices, variant_choices
 from autotune.realizations.compute import refuse_block
 from autotune.realizations.context import NestContext, ProgramFacts
 from autotune.realizations.evaluate import ProgramValues
-from autotune.realizations.legality import refuse_nest
+from autotune.realizations.legality import refuse_blocks, refuse_lanes
 from autotune.realizations.nest_key import CanonicalNest
 from autotune.realizations.predict import DependentSteps, only_body, whole_packets
 from autotune.realizations.structure import NestChoice, Structure
 from autotune.realizations.target import Target
-from autotune.realizations.traffic import Traffic, traffic
+from autotune.realizations.traffic import Movement, Traffic
 from autotune.realizations.verdict import Refusal
 from autotune.realizations.visits import Frame, frame, skeleton
 from autotune.search.tallies import Copy, Tallies
@@ -138,11 +138,10 @@ class Tables:
         self, plan: BufferProgram, structure: Structure, bodies: Sequence[Sequence[NestContext]]
     ) -> tuple[Row, ...]:
         """The table of one nest number, cheapest first; `bodies` are its nests in each body of the plan."""
-        keys = tuple(
-            (id(plan.program), plan.blocks, body.role, tuple(table_key(context) for context in contexts))
+        key = tuple(
+            (id(plan.program), plan.blocks, body.role, tuple(table_key(context, structure) for context in contexts))
             for body, contexts in zip(plan.bodies, bodies, strict=True)
         )
-        key = (structure.lanes, structure.inside, structure.predicates, keys)
         if key not in self._known:
             parts = tuple(
                 self._part(plan, number, contexts, share)
@@ -172,29 +171,38 @@ class Tables:
     ) -> tuple[Row, ...]:
         main = max(contexts, key=lambda c: (len(c.nest.inline), len(c.nest.loops)))
         distinct = list({id(c.nest): c for c in contexts}.values())
+        moves = [Movement(c, plan) for c in distinct]
+        judged: dict[Hashable, tuple[Refusal, ...]] = {}
         plainest: dict[int, NestChoice] = {}
         extras: dict[Hashable, tuple[_Cost, ...]] = {}
         rows = []
+        everywhere = list(variant_choices(*contexts))
         for choice in loop_choices(main, structure, contexts):
-            reasons = (r for context in contexts for r in refuse_nest(context.exchanged(choice.apply(context.nest))))
-            if self.refusals.add(reasons):
+            nests = [choice.apply(c.nest) for c in distinct]
+            trials = [c.exchanged(nest) for c, nest in zip(distinct, nests, strict=True)]
+            lanes = _lanes_key(choice, distinct)
+            if lanes not in judged:
+                judged[lanes] = tuple(r for trial in trials for r in refuse_lanes(trial))
+            if self.refusals.add((*judged[lanes], *(r for trial in trials for r in refuse_blocks(trial)))):
                 continue
             plain = plainest.setdefault(choice.lanes, choice)
             costs = self._costs(plan, parts, choice)
-            moved = sum((traffic(c.exchanged(choice.apply(c.nest)), plan) for c in distinct), Traffic())
+            moved = sum((move.of(nest) for move, nest in zip(moves, nests, strict=True)), Traffic())
             for chains in chain_options(main, choice):
-                chained = replace(choice, chains=chains)
-                trial = main.exchanged(chained.apply(main.nest))
-                if self.refusals.add(refuse_block(trial)):
-                    continue
-                for variants in variant_choices(*contexts):
+                chained = choice
+                if chains != choice.chains:
+                    chained = replace(choice, chains=chains)
+                    if self.refusals.add(refuse_block(main.exchanged(chained.apply(main.nest)))):
+                        continue
+                for variants in everywhere:
                     more = None
                     if variants != plain.variants:
                         key = (plain.lanes, variants)
                         if key not in extras:
                             extras[key] = self._extra(plan, parts, plain, variants)
                         more = extras[key]
-                    rows.append(self._row(replace(chained, variants=variants), parts, costs, more, moved))
+                    named = chained if variants == chained.variants else replace(chained, variants=variants)
+                    rows.append(self._row(named, parts, costs, more, moved))
         return tuple(sorted(rows, key=lambda row: row.ns))
 
     def _row(
@@ -251,7 +259,16 @@ def _shares(plan: BufferProgram) -> tuple[float, ...]:
     return tuple(share[body.role] for body in plan.bodies)
 
 
-def table_key(context: NestContext) -> Hashable:
+def _lanes_key(choice: NestChoice, contexts: Sequence[NestContext]) -> Hashable:
+    """What the rules of `refuse_lanes` depend on in a choice; transposed accesses look at the register block too."""
+    transposed = any(
+        t is Transfer.TRANSPOSE for c in contexts for _, t in (*c.nest.transfers, *c.nest.store_transfers)
+    )
+    inner = tuple((i.value, i.contribution.axis, i.contribution.lanes) for i in choice.inline)
+    return choice.axis, choice.lanes, choice.tail, choice.variants, inner, choice.blocks if transposed else ()
+
+
+def table_key(context: NestContext, structure: Structure) -> Hashable:
     """What a nest's table depends on: its sinks and loops, and the shape and place of the buffers it touches."""
     buffers = {b.id: b for b in context.body.buffers}
     materialized = dict(context.body.materialized)
@@ -273,9 +290,13 @@ def table_key(context: NestContext) -> Hashable:
                 sinks.append(("reduce", sink.value, *_shape(buffers[sink.buffer])))
     nest = context.nest
     axes = tuple(loop.axis for loop in nest.loops)
-    tiles = tuple(sorted(context.tile_blocks.items()))
-    inline = tuple(spec.value for spec in nest.inline)
-    return axes, tuple(sinks), frozenset(touched), nest.transfers, nest.store_transfers, tiles, inline, context.parts
+    walked = {*axes, *context.loops_around, *(loop.axis for spec in nest.inline for loop in spec.loops)}
+    tiles = tuple(sorted(item for item in context.tile_blocks.items() if item[0] in walked))
+    inside = {spec.value for spec in nest.inline}
+    own = tuple((i.value, i.axis) for i in structure.inside if i.value in inside)
+    lanes = structure.vector_axis(nest)
+    around = (context.loops_around, context.parts)
+    return axes, lanes, tuple(sinks), frozenset(touched), nest.transfers, nest.store_transfers, tiles, own, around
 
 
 def _shape(buffer: Buffer) -> tuple[object, ...]:

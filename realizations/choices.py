@@ -42,9 +42,10 @@ def loop_choices(
         yield from _contracting(main, structure, axis, variants, everything)
         return
     for lanes in lane_options(context, axis):
-        for blocks in block_options(context, axis, lanes):
-            for tail in tail_options(context, axis, lanes):
-                yield NestChoice(axis=axis, lanes=lanes, blocks=blocks, chains=1, tail=tail, variants=variants)
+        across = None if lanes == 1 else axis
+        for blocks in block_options(context, across, lanes):
+            for tail in tail_options(context, across, lanes):
+                yield NestChoice(axis=across, lanes=lanes, blocks=blocks, chains=1, tail=tail, variants=variants)
 
 
 def chain_options(context: NestContext, choice: NestChoice) -> tuple[int, ...]:
@@ -58,10 +59,13 @@ def lane_options(context: NestContext, axis: int | None) -> tuple[int, ...]:
     if axis is None:
         return (1,)
     native = context.facts.target.lanes(context.widest)
+    panel = min((p for p in context.panels(axis)), default=native)
+    if panel < native:
+        return (next((n for n in lanes_of(context.facts.target) if panel % n == 0), 1),)
     options = sorted(lanes_of(context.facts.target), key=lambda lanes: (lanes != native, -lanes))
     block = context.blocks.get(axis)
     if block is not None and block < native:
-        return tuple(lanes for lanes in options if block % lanes == 0)[:1] or (native,)
+        return tuple(lanes for lanes in options if block % lanes == 0)[:1] or (1,)
     if prod(context.blocks.values()) not in (1, native):
         return (native,)
     return tuple(lanes for lanes in options if block is None or block % lanes == 0) or tuple(options)

@@ -9,12 +9,13 @@ from functools import cached_property
 from math import prod
 
 from autotune.ir.affine import Affine, Coord, coord
-from autotune.ir.buffer import Body, InlineReduction, Nest, NestLoop, Part, ReduceInto, Sink, StoreBuffer, StoreTensor
+from autotune.ir.buffer import Body, InlineReduction, Nest, NestLoop, ReduceInto, Sink, StoreBuffer, StoreTensor
 from autotune.ir.dependence import coordinates
 from autotune.ir.program import (
     AxisKind,
     Elementwise,
     For,
+    If,
     Indirect,
     Let,
     Load,
@@ -23,10 +24,13 @@ from autotune.ir.program import (
     Region,
     Reindex,
     Store,
+    While,
     operands,
+    regions,
     statements,
 )
 from autotune.ir.types import APPROXIMABLE, DType, Op
+from autotune.realizations.places import Around, parts_as_one
 from autotune.realizations.ranges import Ranges, state_type
 from autotune.realizations.target import Target
 from autotune.realizations.tensor_access import flatten
@@ -92,6 +96,15 @@ class ProgramFacts:
         touched = (self.program.tensor(t) for t in {*self.program.loaded_tensors(), *self.program.stored_tensors()})
         return sum(prod(extent.constant for extent in t.shape) * t.dtype.size_bytes for t in touched)
 
+    def conditions_varying_along(self, axis: int) -> tuple[int, ...]:
+        """Conditions of branches and while loops that depend on the coordinate along an axis."""
+        deciding = {s.condition for s in statements(self.program.body) if isinstance(s, If | While)}
+        return tuple(c for c in sorted(deciding) if axis in self.lets[c].axes)
+
+    def joins_programs_along(self, axis: int) -> bool:
+        """Whether programs along an axis may run as one: they take the same loops and branches."""
+        return not self.loops_varying_along(axis) and not self.conditions_varying_along(axis)
+
     @cached_property
     def in_out(self) -> frozenset[int]:
         """Tensors that are both loaded and stored."""
@@ -103,10 +116,11 @@ def _places(region: Region, loops: tuple[int, ...], first: int = 0) -> Iterator[
     for statement in region:
         yield id(statement), Place(position=position, loops=loops)
         position += 1
-        if isinstance(statement, For):
-            inner = list(_places(statement.body, (*loops, statement.axis), position))
-            yield from inner
-            position += len(inner)
+        inside = (*loops, statement.axis) if isinstance(statement, For | While) else loops
+        for inner in regions(statement):
+            found = list(_places(inner, inside, position))
+            yield from found
+            position += len(found)
 
 
 _LEFT_BY_LOOPS = (
@@ -134,7 +148,7 @@ class NestContext:
     blocks: dict[int, int]
     tile_blocks: dict[int, int]
     loops_around: tuple[int, ...] = ()
-    parts: tuple[tuple[int, Part], ...] = ()
+    parts: Around = ()
 
     def exchanged(self, nest: Nest) -> NestContext:
         """The same surroundings around the same sinks with other loops; what loops cannot change is kept."""
@@ -147,6 +161,11 @@ class NestContext:
     def closures(self) -> dict[tuple[int, ...], frozenset[int]]:
         """What `computed_for` found so far."""
         return {}
+
+    @property
+    def place(self) -> Around:
+        """Where the nest stands; in every part of a split loop the same."""
+        return parts_as_one(self.parts)
 
     @cached_property
     def inline(self) -> dict[int, InlineReduction]:
@@ -356,6 +375,12 @@ class NestContext:
                 case ReduceInto(value=value):
                     types.append(state_type(self.facts.lets, value, self.facts.ranges))
         return max(types, key=lambda t: t.size_bytes)
+
+    def panels(self, axis: int) -> frozenset[int]:
+        """Widths of the panels into which buffers of the nest cut an axis."""
+        written = {s.buffer for s in self.nest.sinks if not isinstance(s, StoreTensor)}
+        buffers = (self.body.buffers[number] for number in self.buffers_read | written)
+        return frozenset(e.panel for b in buffers for e in b.axes if e.axis == axis and e.panel)
 
     # ---- loops and strides --------------------------------------------------------------------------------------
     @property

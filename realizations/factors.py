@@ -23,6 +23,8 @@ MIN_LANES = 4
 MIN_OUTPUT_LANES = 8
 PANEL_VECTORS = (2, 4)
 MIN_PANELLED = 128
+BROADCAST_ROWS = 8
+MIN_BROADCAST_PANELLED = 64
 MAX_COPIES = 2
 
 
@@ -208,7 +210,19 @@ class Factors:
         if len(copied.layout) > 1 and copied.layout[-1] in lanes and self.extent(copied.layout[-1]) >= MIN_PANELLED:
             native = self.facts.target.lanes(DType.F32)
             choices.extend(Buffered(layout=copied.layout, panel=vectors * native) for vectors in PANEL_VECTORS)
+        choices.extend(self._broadcast_panels(phase, lanes, values))
         return choices
+
+    def _broadcast_panels(
+        self, phase: Phase, lanes: tuple[int, ...], values: Mapping[int, Storage]
+    ) -> Iterator[Buffered]:
+        """Panels of an operand that every lane reads alike: the rows of one register block side by side."""
+        for c in self.contractions:
+            if not self._feeds(phase, c, values) or self._nest_lane(c, lanes, values) in phase.axes:
+                continue
+            rows = [a for a in phase.axes if a not in c.contribution and self.extent(a) >= MIN_BROADCAST_PANELLED]
+            if len(rows) == 1 and len(phase.axes) > 1:
+                yield Buffered(layout=(*(a for a in phase.axes if a != rows[0]), rows[0]), panel=BROADCAST_ROWS)
 
     def _feeds(self, phase: Phase, contraction: Phase, values: Mapping[int, Storage]) -> bool:
         """Whether a load is read in the loop of a contraction."""

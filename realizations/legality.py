@@ -6,13 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from autotune.ir.buffer import Body, BufferProgram
-from autotune.ir.phases import PhaseGraph, PhaseKind
+from autotune.ir.phases import PhaseGraph
 from autotune.ir.program import Program
 from autotune.realizations import compute, form, mapping, packet, schedule, split, storage, transfer
 from autotune.realizations.candidate import Buffered, Candidate, Clones
 from autotune.realizations.context import NestContext, ProgramFacts
-from autotune.realizations.lower import lower, nests_with_loops
+from autotune.realizations.lower import lower
+from autotune.realizations.places import loops_of, nests_with_places
 from autotune.realizations.predict import count, only_body
+from autotune.realizations.regions import WRITTEN
 from autotune.realizations.target import Target
 from autotune.realizations.tiled import tiled
 from autotune.realizations.verdict import Legal, Refusal, Refused, Verdict
@@ -25,6 +27,7 @@ RULES: tuple[type[Refusal], ...] = (
     mapping.BlockExceedsExtent,
     mapping.SeveralPackedAxes,
     mapping.LoopBoundVaries,
+    mapping.ConditionVaries,
     mapping.NestMappingsDisagree,
     storage.ChoiceMissing,
     storage.LayoutAxesDiffer,
@@ -92,9 +95,8 @@ def refuse_candidate(facts: ProgramFacts, graph: PhaseGraph, candidate: Candidat
         yield from malformed
         return
     buffered = {phase for phase, choice in candidate.storage if isinstance(choice, Buffered)}
-    always = (PhaseKind.REDUCTION, PhaseKind.STORE, PhaseKind.CARRY)
     inside = {phase for phase, _ in candidate.contribution} - buffered
-    sinks = [p.number for p in graph.phases if (p.kind in always or p.number in buffered) and p.number not in inside]
+    sinks = [p.number for p in graph.phases if (p.kind in WRITTEN or p.number in buffered) and p.number not in inside]
     missing = tuple(storage.refuse_missing(candidate, sinks))
     if missing:
         yield from missing
@@ -113,8 +115,8 @@ def contexts(facts: ProgramFacts, plan: BufferProgram, body: Body, candidate: Ca
     blocks = dict(plan.blocks)
     tiles = {tile.axis: tile.block for tile in candidate.tiles}
     return [
-        NestContext(facts, body, nest, blocks, tiles, tuple(a for a, _ in around), around)
-        for around, nest in nests_with_loops(body.steps)
+        NestContext(facts, body, nest, blocks, tiles, loops_of(around), around)
+        for around, nest in nests_with_places(body.steps)
     ]
 
 

@@ -3,8 +3,9 @@ Must not know instructions; it raises where a candidate was not judged legal fir
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import assert_never
 
 from autotune.ir.buffer import (
     BlockLoop,
@@ -32,9 +33,11 @@ from autotune.ir.planners import place
 from autotune.ir.program import (
     AxisKind,
     Carried,
+    Carry,
+    Choice,
     Elementwise,
     Final,
-    For,
+    Joined,
     Program,
     Reduce,
     Reindex,
@@ -42,15 +45,15 @@ from autotune.ir.program import (
     operands,
     statements,
 )
-from autotune.ir.types import APPROXIMABLE
+from autotune.ir.types import APPROXIMABLE, DType
 from autotune.realizations.candidate import Buffered, Candidate, Clones, Compute, Contribution, Mapping
+from autotune.realizations.commit import StateRead, commit_order
 from autotune.realizations.layout import laid_out
 from autotune.realizations.predicates import known_prefix
 from autotune.realizations.ranges import Ranges
-from autotune.realizations.regions import Block, Item, Loop, sink_regions
+from autotune.realizations.regions import Block, Fork, Item, Loop, Trips, sink_regions
+from autotune.realizations.storage_class import classified
 from autotune.realizations.tiled import tiled
-
-MAX_REGISTER_BUFFER_BYTES = 1024
 
 
 def lower(program: Program, candidate: Candidate) -> BufferProgram:
@@ -80,14 +83,6 @@ def parallel_blocks(program: Program, candidate: Candidate) -> tuple[tuple[int, 
     return tuple((axis, chosen.get(axis, 1)) for axis in program.parallel)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _NestDraft:
-    """A nest before its loops: its sinks and the phases they belong to."""
-
-    phases: tuple[Phase, ...]
-    sinks: tuple[Sink, ...]
-
-
 class _BodyLowering:
     def __init__(
         self, program: Program, graph: PhaseGraph, candidate: Candidate, blocks: dict[int, int], role: Role
@@ -110,12 +105,12 @@ class _BodyLowering:
         self.tile_blocks = {tile.axis: tile.block for tile in candidate.tiles}
         self.buffers: list[Buffer] = []
         self.materialized: dict[int, int] = {}
-        self.aside: dict[int, int] = {}
 
     def lower(self) -> Body:
         steps = self.items(sink_regions(self.program, self.graph, self.candidate), ())
-        body = Body(role=self.role, buffers=(), materialized=tuple(sorted(self.materialized.items())), steps=steps)
-        return replace(body, buffers=tuple(self.classify(buffer, steps) for buffer in self.buffers))
+        held = tuple(sorted(self.materialized.items()))
+        body = Body(role=self.role, buffers=tuple(self.buffers), materialized=held, steps=steps)
+        return replace(body, buffers=classified(self.program, body, self.blocks))
 
     # ---- axes ---------------------------------------------------------------------------------------------------
     def ranged(self, axis: int, loops: tuple[int, ...]) -> bool:
@@ -134,13 +129,12 @@ class _BodyLowering:
 
     def buffer(self, value: int, axes: Iterable[int], loops: tuple[int, ...], panel: int = 0) -> int:
         """A new buffer from which a value is read from now on."""
-        self.materialized[value] = number = self.unnamed_buffer(value, axes, loops, panel)
+        self.materialized[value] = number = self.unnamed_buffer(self.lets[value].dtype, axes, loops, panel)
         return number
 
-    def unnamed_buffer(self, value: int, axes: Iterable[int], loops: tuple[int, ...], panel: int = 0) -> int:
-        """A new buffer for a value, laid out over the given axes that are walked at this place."""
+    def unnamed_buffer(self, dtype: DType, axes: Iterable[int], loops: tuple[int, ...], panel: int = 0) -> int:
+        """A new buffer, laid out over the given axes that are walked at this place."""
         kept = [(a, self.extent(a)) for a in axes if self.ranged(a, loops)]
-        dtype = self.lets[value].dtype
         number = len(self.buffers)
         self.buffers.append(
             Buffer(id=number, dtype=dtype, axes=laid_out(kept, panel, dtype.size_bytes), storage=StorageClass.WORKSPACE)
@@ -161,6 +155,12 @@ class _BodyLowering:
                     steps.extend(self.block(phases, loops))
                 case Loop():
                     steps.extend(self.loop(item, loops))
+                case Trips():
+                    steps.extend(self.trips(item, loops))
+                case Fork():
+                    steps.extend(self.fork(item, loops))
+                case _:
+                    assert_never(item)
         return tuple(steps)
 
     def block(self, phases: Sequence[Phase], loops: tuple[int, ...]) -> list[Step]:
@@ -182,6 +182,8 @@ class _BodyLowering:
             chains = self.compute[phase.number].chains
             axes = self.lanes_last(phase, let.axes)
             return ReduceInto(buffer=self.buffer(let.id, axes, loops), value=let.id, chains=chains)
+        if phase.kind is PhaseKind.CONDITION:
+            return StoreBuffer(buffer=self.buffer(let.id, let.axes, loops), value=let.id)
         storage = self.storage[phase.number]
         assert isinstance(storage, Buffered)
         return StoreBuffer(buffer=self.buffer(let.id, storage.layout, loops, storage.panel), value=let.id)
@@ -296,88 +298,99 @@ class _BodyLowering:
                         found.append(reduce.init)
         return found
 
-    # ---- loops --------------------------------------------------------------------------------------------------
+    # ---- loops and branches -------------------------------------------------------------------------------------
     def loop(self, item: Loop, loops: tuple[int, ...]) -> list[Step]:
-        """Initial state, the loop, and at the end of each trip the new state: staged where slots read each other."""
+        """Initial state, the loop, and at the end of each trip the new state."""
         statement = item.statement
         state = self.carry_buffers(item, loops)
-        steps: list[Step] = [
-            self.copy_nest(carry.initial, state[slot], phase, loops)
-            for slot, (carry, phase) in enumerate(zip(statement.carries, item.carries, strict=True))
-        ]
-        axis = self.program.axes[statement.axis]
+        before = self.initial(item, state, loops)
         inner = (*loops, statement.axis)
-        body = (*self.items(item.body, inner), *self.commit(statement, item.carries, state, inner))
-        block = 1 if axis.kind is AxisKind.RANGE else self.tile_blocks[statement.axis]
+        body = (*self.items(item.body, inner), *self.commit(item, state, inner))
+        ranged = self.program.axes[statement.axis].kind is AxisKind.RANGE
+        block = 1 if ranged else self.tile_blocks[statement.axis]
         whole = BlockLoop(axis=statement.axis, block=block, body=body)
         if statement.axis not in self.candidate.predicates:
-            return [*steps, whole]
+            return [*before, whole]
         prefix = known_prefix(self.program, statement)
         assert prefix is not None, "judged before"
         bound, assumed = prefix
         head = replace(whole, part=Part.HEAD, bound=bound, assumed=assumed)
-        return [*steps, head, replace(whole, part=Part.REST, bound=bound)]
+        return [*before, head, replace(whole, part=Part.REST, bound=bound)]
 
-    def carry_buffers(self, item: Loop, loops: tuple[int, ...]) -> list[int]:
+    def trips(self, item: Trips, loops: tuple[int, ...]) -> list[Step]:
+        """Initial state, then the test and, where it holds, the body and the new state."""
         statement = item.statement
+        state = self.carry_buffers(item, loops)
+        before = self.initial(item, state, loops)
+        inner = (*loops, statement.axis)
+        test = self.items(item.test, inner)
+        body = (*self.items(item.body, inner), *self.commit(item, state, inner))
+        return [*before, WhileLoop(axis=statement.axis, test=test, condition=statement.condition, body=body)]
+
+    def fork(self, item: Fork, loops: tuple[int, ...]) -> list[Step]:
+        """The arms, each of which ends with writing what the branch leaves behind; nothing where both are empty."""
+        statement = item.statement
+        left = [
+            self.state_buffer(choice, phase, Joined(branch=statement.branch, slot=slot), loops)
+            for slot, (choice, phase) in enumerate(zip(statement.choices, item.joined, strict=True))
+        ]
+
+        def arm(items: Sequence[Item], values: Iterable[int]) -> tuple[Step, ...]:
+            steps = self.items(items, loops)
+            ends = zip(values, left, item.joined, strict=True)
+            return (*steps, *(self.copy_nest(value, buffer, phase, loops) for value, buffer, phase in ends))
+
+        then = arm(item.then, (choice.then for choice in statement.choices))
+        otherwise = arm(item.otherwise, (choice.otherwise for choice in statement.choices))
+        if not then and not otherwise:
+            return []
+        return [Branch(condition=statement.condition, then=then, otherwise=otherwise)]
+
+    def initial(self, item: Loop | Trips, state: Sequence[int], loops: tuple[int, ...]) -> list[Step]:
+        carries = zip(item.statement.carries, state, item.carries, strict=True)
+        return [self.copy_nest(carry.initial, buffer, phase, loops) for carry, buffer, phase in carries]
+
+    def carry_buffers(self, item: Loop | Trips, loops: tuple[int, ...]) -> list[int]:
+        """A buffer for every state, read during the loop and after it."""
         numbers = []
-        for slot, (carry, phase) in enumerate(zip(statement.carries, item.carries, strict=True)):
-            number = self.unnamed_buffer(carry.initial, self.lanes_last(phase, carry.axes), loops)
-            self.buffers[number] = replace(self.buffers[number], dtype=carry.dtype)
-            for let in self.lets.values():
-                if let.value in (Carried(axis=statement.axis, slot=slot), Final(axis=statement.axis, slot=slot)):
-                    self.materialized[let.id] = number
+        axis = item.statement.axis
+        for slot, (carry, phase) in enumerate(zip(item.statement.carries, item.carries, strict=True)):
+            number = self.state_buffer(carry, phase, Carried(axis=axis, slot=slot), loops)
+            self.read_from(Final(axis=axis, slot=slot), number)
             numbers.append(number)
         return numbers
 
-    def commit(
-        self, statement: For, phases: Sequence[Phase], state: Sequence[int], loops: tuple[int, ...]
-    ) -> list[Step]:
-        """Every new state written after all that read its old one; those in a circle are set aside first."""
-        staged: list[Step] = []
-        final: list[Step] = []
-        slots = range(len(state))
-        read = {slot: self.old_states(statement.carries[slot].updated, statement) for slot in slots}
-        pending = set(slots)
-        while pending:
-            free = [
-                s
-                for s in sorted(pending)
-                if not any((s, False) in read[t] or (s, True) in read[t] for t in pending - {s})
-            ]
-            slot = free[0] if free else min(pending)
-            carry, phase = statement.carries[slot], phases[slot]
-            source: int | None = None
-            if not free:  # a circle: every state in it that reads another one is computed before any is written
-                for other in sorted(pending):
-                    if read[other]:
-                        value = statement.carries[other].updated
-                        if value not in self.materialized:
-                            buffer = self.buffer(
-                                value, self.lanes_last(phases[other], statement.carries[other].axes), loops
-                            )
-                            staged.append(self.copy_nest(value, buffer, phases[other], loops))
-                            read[other] = set()
-                        elif self.is_state(value, statement):
-                            self.aside[other] = self.unnamed_buffer(
-                                value, self.lanes_last(phases[other], statement.carries[other].axes), loops
-                            )
-                            staged.append(self.copy_nest(value, self.aside[other], phases[other], loops))
-                            read[other] = set()
-                continue
-            pending.discard(slot)
-            source = self.aside.pop(slot, None)
-            value = carry.updated
-            if (slot, True) in read[slot] and value not in self.materialized:
-                buffer = self.buffer(value, self.lanes_last(phase, carry.axes), loops)
-                final.append(self.copy_nest(value, buffer, phase, loops))
-            final.append(self.copy_nest(value, state[slot], phase, loops, source))
-        return [*staged, *final]
+    def state_buffer(self, made: Carry | Choice, phase: Phase, read: Carried | Joined, loops: tuple[int, ...]) -> int:
+        """A buffer for what a loop carries or a branch leaves behind, from which it is read from now on."""
+        number = self.unnamed_buffer(made.dtype, self.lanes_last(phase, made.axes), loops)
+        self.read_from(read, number)
+        return number
 
-    def old_states(self, value: int, statement: For) -> set[tuple[int, bool]]:
-        """Slots whose old state a new one reads through inline values, and whether at other places than its own."""
-        found: set[tuple[int, bool]] = set()
-        seen: set[tuple[int, bool]] = set()
+    def read_from(self, value: Carried | Final | Joined, buffer: int) -> None:
+        """Every value of this definition is read from a buffer."""
+        self.materialized.update({let.id: buffer for let in self.lets.values() if let.value == value})
+
+    def commit(self, item: Loop | Trips, state: Sequence[int], loops: tuple[int, ...]) -> list[Step]:
+        """The new states, staged where they read each other, then committed."""
+        statement, phases = item.statement, item.carries
+        read = {slot: self.old_states(carry.updated, statement.axis) for slot, carry in enumerate(statement.carries)}
+        plan = commit_order(read)
+        steps: list[Step] = []
+        aside: dict[int, int] = {}
+        for slot in plan.aside:
+            carry, phase = statement.carries[slot], phases[slot]
+            aside[slot] = self.unnamed_buffer(carry.dtype, self.lanes_last(phase, carry.axes), loops)
+            steps.append(self.copy_nest(carry.updated, aside[slot], phase, loops))
+        for slot in plan.order:
+            updated = statement.carries[slot].updated
+            steps.append(self.copy_nest(updated, state[slot], phases[slot], loops, aside.get(slot)))
+        return steps
+
+    def old_states(self, value: int, axis: int) -> frozenset[StateRead]:
+        """Slots of a loop whose old state a new one reads through inline values, and whether at other places than its
+        own."""
+        found: set[StateRead] = set()
+        seen: set[StateRead] = set()
 
         def visit(number: int, moved: bool) -> None:
             if (number, moved) in seen:
@@ -385,7 +398,7 @@ class _BodyLowering:
             seen.add((number, moved))
             inner = self.lets[number].value
             if isinstance(inner, Carried):
-                if inner.axis == statement.axis:
+                if inner.axis == axis:
                     found.add((inner.slot, moved))
                 return
             if number in self.materialized:
@@ -395,11 +408,7 @@ class _BodyLowering:
                 visit(operand, moved)
 
         visit(value, False)
-        return found
-
-    def is_state(self, value: int, statement: For) -> bool:
-        inner = self.lets[value].value
-        return isinstance(inner, Carried) and inner.axis == statement.axis
+        return frozenset(found)
 
     def copy_nest(
         self, value: int, buffer: int, phase: Phase, loops: tuple[int, ...], source: int | None = None
@@ -419,50 +428,6 @@ class _BodyLowering:
             transfers=tuple(sorted((v, t) for v, t in self.load_transfers().items() if v in inside)),
         )
 
-    # ---- storage classes ----------------------------------------------------------------------------------------
-    def classify(self, buffer: Buffer, steps: Sequence[Step]) -> Buffer:
-        """A buffer that every nest accesses at fixed places only is kept in registers."""
-        if buffer.size_bytes <= MAX_REGISTER_BUFFER_BYTES and all(self.fixed(buffer, nest) for nest in nests_of(steps)):
-            return replace(buffer, storage=StorageClass.REGISTER)
-        return buffer
-
-    def fixed(self, buffer: Buffer, nest: Nest) -> bool:
-        if not self.touches(buffer, nest):
-            return True
-        if self.moves(buffer, nest):
-            return False
-        loops = {loop.axis: loop for loop in nest.loops}
-        for entry in buffer.axes:
-            loop = loops.get(entry.axis)
-            if loop is not None and loop.lanes > 1 and entry is not buffer.axes[-1]:
-                return False
-            dynamic = self.role is not Role.WHOLE and self.program.axes[entry.axis].id in self.blocks
-            if loop is None or dynamic or loop.step < entry.extent or entry.extent % loop.lanes:
-                return False
-            if self.program.axes[entry.axis].kind is AxisKind.TILE:
-                return False
-        return True
-
-    def touches(self, buffer: Buffer, nest: Nest) -> bool:
-        for sink in nest.sinks:
-            if isinstance(sink, StoreBuffer | ReduceInto) and sink.buffer == buffer.id:
-                return True
-            if isinstance(sink, StoreBuffer) and sink.source == buffer.id:
-                return True
-        readers = {v for v, b in self.materialized.items() if b == buffer.id}
-        return any(used in readers for used in self.used(nest))
-
-    def used(self, nest: Nest) -> list[int]:
-        """Values that a nest reads, computed in it or not."""
-        inside = self.read_closure(nest.sinks)
-        return [*(o for value in inside for o in operands(self.lets[value].value)), *self.roots(nest.sinks)]
-
-    def moves(self, buffer: Buffer, nest: Nest) -> bool:
-        """Whether a nest may read a buffer along other axes than its own."""
-        sources = {entry.axis for entry in buffer.axes}
-        inner = (self.lets[value].value for value in self.read_closure(nest.sinks))
-        return any(isinstance(value, Reindex) and value.source in sources for value in inner)
-
 
 def nest_order(domain: Sequence[int], reduced: set[int], first: Sequence[int] = ()) -> tuple[int, ...]:
     """Loops of a nest, outermost first: axes that are not reduced, then the reduced ones.
@@ -471,24 +436,3 @@ def nest_order(domain: Sequence[int], reduced: set[int], first: Sequence[int] = 
     """
     ordered = (*(a for a in first if a in domain), *(a for a in domain if a not in first))
     return (*(a for a in ordered if a not in reduced), *(a for a in ordered if a in reduced))
-
-
-def nests_with_loops(
-    steps: Sequence[Step], around: tuple[tuple[int, Part], ...] = ()
-) -> Iterator[tuple[tuple[tuple[int, Part], ...], Nest]]:
-    """Every nest of a body with the loops around it and the part of each that it stands in, in order."""
-    for step in steps:
-        match step:
-            case Nest():
-                yield around, step
-            case BlockLoop():
-                yield from nests_with_loops(step.body, (*around, (step.axis, step.part)))
-            case WhileLoop():
-                yield from nests_with_loops((*step.test, *step.body), (*around, (step.axis, Part.ALL)))
-            case Branch():
-                yield from nests_with_loops((*step.then, *step.otherwise), around)
-
-
-def nests_of(steps: Sequence[Step]) -> Iterator[Nest]:
-    """Every nest of a body, in order."""
-    return (nest for _, nest in nests_with_loops(steps))

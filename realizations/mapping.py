@@ -95,6 +95,21 @@ class LoopBoundVaries(Refusal):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionVaries(Refusal):
+    rule: ClassVar[str] = "condition-varies"
+    condition: int
+    axis: int
+    block: int
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"the condition %{self.condition} of a branch or while loop varies along axis a{self.axis}, "
+            f"so a packet cannot join {self.block} programs along it"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NestMappingsDisagree(Refusal):
     rule: ClassVar[str] = "nest-mappings-disagree"
     nest: int
@@ -127,11 +142,13 @@ def refuse_tiles(facts: ProgramFacts, candidate: Candidate) -> Iterator[Refusal]
 
 
 def refuse_packing(facts: ProgramFacts, candidate: Candidate) -> Iterator[Refusal]:
-    """Rules on joined programs that the loops of the program they leave decide."""
+    """Rules on joined programs that the loops and branches of the program they leave decide."""
     for tile in candidate.tiles:
         if tile.block > 1 and tile.axis in facts.program.parallel:
             for loop in facts.loops_varying_along(tile.axis):
                 yield LoopBoundVaries(loop=loop, axis=tile.axis, block=tile.block)
+            for condition in facts.conditions_varying_along(tile.axis):
+                yield ConditionVaries(condition=condition, axis=tile.axis, block=tile.block)
 
 
 def refuse_agreement(candidate: Candidate) -> Iterator[Refusal]:

@@ -45,7 +45,7 @@ def reference_structure(program: Program, target: Target) -> Structure:
     lane_axis = next((axis for axis in contiguous if axis is not None), None)
     lanes = target.lanes(program.tensor(facts.stores[0].tensor).dtype)
     if lane_axis in program.parallel and (
-        program.axes[lane_axis].extent.constant < lanes or facts.loops_varying_along(lane_axis)
+        program.axes[lane_axis].extent.constant < lanes or not facts.joins_programs_along(lane_axis)
     ):
         lane_axis = None
     tiles: list[Tile] = []

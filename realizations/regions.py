@@ -3,17 +3,21 @@ Must not know targets or how a sink is emitted."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from autotune.ir.phases import Phase, PhaseGraph, PhaseKind
-from autotune.ir.program import For, Let, Program, Region, Store
+from autotune.ir.program import For, If, Let, Program, Region, Store, While, statements
 from autotune.realizations.candidate import Buffered, Candidate
+
+WRITTEN = frozenset({PhaseKind.REDUCTION, PhaseKind.CONDITION, PhaseKind.CARRY, PhaseKind.JOINED, PhaseKind.STORE})
+"""Phases that write whatever is chosen, reductions that are computed inside nests apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """Consecutive sink phases between two loops of one region, in program order."""
+    """Consecutive sink phases between two loops or branches of one region, in program order."""
 
     phases: tuple[Phase, ...]
 
@@ -27,53 +31,98 @@ class Loop:
     body: tuple[Item, ...]
 
 
-Item: TypeAlias = Block | Loop
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trips:
+    """A while loop with the items of its test and of its body. `carries` are the phases of its carried values."""
+
+    statement: While
+    carries: tuple[Phase, ...]
+    test: tuple[Item, ...]
+    body: tuple[Item, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fork:
+    """A branch and the items of its arms. `joined` are the phases of what it leaves behind."""
+
+    statement: If
+    joined: tuple[Phase, ...]
+    then: tuple[Item, ...]
+    otherwise: tuple[Item, ...]
+
+
+Item: TypeAlias = Block | Loop | Trips | Fork
 
 
 def sink_regions(program: Program, graph: PhaseGraph, candidate: Candidate) -> tuple[Item, ...]:
-    """The phases of a candidate that write: reductions, stores, and values that are buffered."""
+    """The phases of a candidate that write: those that always do, and values that are buffered."""
     storage = dict(candidate.storage)
     inside = {phase for phase, _ in candidate.contribution}
 
     def writes(phase: Phase) -> bool:
-        if phase.kind is PhaseKind.REDUCTION and phase.number not in inside:
-            return True
-        return phase.kind is PhaseKind.STORE or isinstance(storage.get(phase.number), Buffered)
+        always = phase.kind in WRITTEN and phase.number not in inside
+        return always or isinstance(storage.get(phase.number), Buffered)
 
-    return _region(program.body, graph, writes, [0])
+    return _Walk(program, graph, writes).items(program.body)
 
 
 def possible_sinks(program: Program, graph: PhaseGraph) -> tuple[Item, ...]:
     """Every phase that some candidate may make a sink: also loads and shared or expensive elementwise values."""
-    return _region(program.body, graph, lambda phase: phase.kind is not PhaseKind.CARRY, [0])
+    return _Walk(program, graph, lambda phase: True).items(program.body)
 
 
-def _region(region: Region, graph: PhaseGraph, keep: object, stores: list[int]) -> tuple[Item, ...]:
-    assert callable(keep)
-    items: list[Item] = []
-    pending: list[Phase] = []
-    by_value = {p.value: p for p in graph.phases if p.value is not None and p.kind is not PhaseKind.CARRY}
-    by_store = {p.store: p for p in graph.phases if p.store is not None}
+class _Walk:
+    def __init__(self, program: Program, graph: PhaseGraph, keep: Callable[[Phase], bool]) -> None:
+        self.keep = keep
+        self.by_value = {p.value: p for p in graph.phases if p.value is not None}
+        self.carries: dict[int, list[Phase]] = {}
+        self.joined: dict[int, list[Phase]] = {}
+        for phase in graph.phases:
+            if phase.carry is not None:
+                self.carries.setdefault(phase.carry[0], []).append(phase)
+            if phase.joined is not None:
+                self.joined.setdefault(phase.joined[0], []).append(phase)
+        stores = (s for s in statements(program.body) if isinstance(s, Store))
+        by_number = {p.store: p for p in graph.phases if p.store is not None}
+        self.by_store = {id(store): by_number[number] for number, store in enumerate(stores)}
 
-    def flush() -> None:
+    def items(self, region: Region) -> tuple[Item, ...]:
+        return tuple(self._items(region))
+
+    def _items(self, region: Region) -> Iterator[Item]:
+        pending: list[Phase] = []
+        for statement in region:
+            match statement:
+                case Let(id=number):
+                    phase = self.by_value.get(number)
+                case Store():
+                    phase = self.by_store[id(statement)]
+                case For() | While() | If():
+                    if pending:
+                        yield Block(phases=tuple(pending))
+                        pending = []
+                    yield self.compound(statement)
+                    continue
+                case _:
+                    assert_never(statement)
+            if phase is not None and self.keep(phase):
+                pending.append(phase)
         if pending:
-            items.append(Block(phases=tuple(pending)))
-            pending.clear()
+            yield Block(phases=tuple(pending))
 
-    for statement in region:
+    def compound(self, statement: For | While | If) -> Loop | Trips | Fork:
         match statement:
-            case Let(id=number):
-                phase = by_value.get(number)
-            case Store():
-                phase = by_store[stores[0]]
-                stores[0] += 1
-            case For(axis=axis):
-                flush()
-                carries = tuple(p for p in graph.phases if p.carry is not None and p.carry[0] == axis)
-                body = _region(statement.body, graph, keep, stores)
-                items.append(Loop(statement=statement, carries=carries, body=body))
-                continue
-        if phase is not None and keep(phase):
-            pending.append(phase)
-    flush()
-    return tuple(items)
+            case For(axis=axis, body=body):
+                return Loop(statement=statement, carries=tuple(self.carries.get(axis, ())), body=self.items(body))
+            case While(axis=axis, test=test, body=body):
+                carries = tuple(self.carries.get(axis, ()))
+                return Trips(statement=statement, carries=carries, test=self.items(test), body=self.items(body))
+            case If(branch=branch, then=then, otherwise=otherwise):
+                return Fork(
+                    statement=statement,
+                    joined=tuple(self.joined.get(branch, ())),
+                    then=self.items(then),
+                    otherwise=self.items(otherwise),
+                )
+            case _:
+                assert_never(statement)

@@ -10,8 +10,9 @@ from math import prod
 from typing import ClassVar
 
 from autotune.ir.buffer import Body, BufferProgram, ReduceInto, StoreTensor, Tail, Transfer
+from autotune.ir.ownership import truth_values
 from autotune.ir.phases import Phase, PhaseGraph, PhaseKind
-from autotune.ir.program import Elementwise, For, Load, Reindex, Store, statements
+from autotune.ir.program import Elementwise, Load, Reindex, Store
 from autotune.ir.types import DType
 from autotune.realizations.candidate import Buffered, Candidate
 from autotune.realizations.context import LoadAccess, NestContext, Place, ProgramFacts
@@ -161,9 +162,10 @@ def refuse_nest_order(graph: PhaseGraph, candidate: Candidate) -> Iterator[Refus
     """A nest comes after those whose results it needs, and stores keep their order; regions follow each other."""
     nests = dict(candidate.nests)
     reached = _results_needed(graph, nests)
-    highest, last_region, before, stored = -1, None, -1, -1
+    highest, before, stored = -1, -1, -1
+    last_region: tuple[object, ...] | None = None
     for phase, nest in candidate.nests:
-        region = graph.phases[phase].region
+        region = graph.phases[phase].region, graph.phases[phase].arms
         if region != last_region:
             last_region, before = region, highest
         is_store = graph.phases[phase].store is not None
@@ -333,12 +335,14 @@ def refuse_workspace(facts: ProgramFacts, plan: BufferProgram) -> Iterator[Refus
 
 def _optional(facts: ProgramFacts, body: Body) -> bool:
     """Whether some buffer holds a value that could be computed where it is used."""
-    states = {c.updated for s in statements(facts.program.body) if isinstance(s, For) for c in s.carries}
+    deciding = truth_values(facts.program)
     rewritten = facts.in_out
     for value, _ in body.materialized:
         inner = facts.lets[value].value
+        if value in deciding:
+            continue
         if isinstance(inner, Load) and inner.tensor not in rewritten:
             return True
-        if isinstance(inner, Elementwise | Reindex) and value not in states:
+        if isinstance(inner, Elementwise | Reindex):
             return True
     return False

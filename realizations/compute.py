@@ -184,7 +184,9 @@ def inline_registers(context: NestContext, spec: InlineReduction) -> int:
     vector = context.vector_loop
     if own is not None:
         across = vector is not None and vector.axis in axes
-        held = vector.lanes.bit_length() if vector is not None and across else 0  # the tree's, one output each
+        held = 0
+        if vector is not None and across:  # a tree an output: one vector for each level that a group leaves open
+            held = outputs * (vector.lanes // spec.group).bit_length() if spec.group < vector.lanes else outputs
         if across and all(loop.step >= context.extent(loop.axis) for loop in spec.loops):
             steps = prod(loop.factor for loop in spec.loops)
             held += outputs * steps * target.registers(dtype, own.lanes)  # factors that every group reads again

@@ -37,7 +37,10 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """A loop around the innermost register block: along an axis, with its number of trips."""
+    """A loop around the innermost register block: along an axis, with its number of trips.
+
+    A loop from block to block of axis a has the number `~a`, apart from the loops inside a block.
+    """
 
     axis: int
     trips: int
@@ -141,12 +144,10 @@ def _fetched(
 
 def _loops_around(context: NestContext, plan: BufferProgram) -> list[_Loop]:
     """Loops over packets and blocks around a nest, outermost first."""
-    program = context.facts.program
-    found = [_Loop(axis, along) for (axis, _), along in zip(plan.blocks, plan.packets_along(), strict=True)]
+    found = [_Loop(~axis, along) for (axis, _), along in zip(plan.blocks, plan.packets_along(), strict=True)]
     for axis in context.loops_around:
         whole = context.facts.ranges.most(axis)
-        block = 1 if program.axes[axis].kind is AxisKind.RANGE else max(1, context.tile_blocks.get(axis, 1))
-        found.append(_Loop(axis, max(1, -(-whole // block))))
+        found.append(_Loop(~axis, max(1, -(-whole // _block(context, axis)))))
     return found
 
 
@@ -158,6 +159,13 @@ def _loops(context: NestContext, nest: Nest) -> tuple[list[_Loop], dict[int, int
         steps[loop.axis] = loop.step
         found.append(_Loop(loop.axis, max(1, -(-context.extent(loop.axis) // loop.step))))
     return found, steps
+
+
+def _block(context: NestContext, axis: int) -> int:
+    """Coordinates in a block of an axis that a loop walks block by block."""
+    if context.facts.program.axes[axis].kind is AxisKind.RANGE:
+        return 1
+    return max(1, context.blocks.get(axis, context.tile_blocks.get(axis, 1)))
 
 
 def _boxes(loops: Sequence[_Loop], steps: dict[int, int]) -> list[dict[int, int]]:
@@ -179,13 +187,13 @@ def _references(context: NestContext) -> list[_Reference]:
             axes = frozenset(a for i in access.load.index if isinstance(i, Affine) for a in i.axes()) | access.axes
             found.append(_Reference(tensor.dtype.size_bytes, tuple((a, FAR) for a in sorted(axes)), True))
         else:
-            found.append(_tensor_reference(tensor, access.flat))
+            found.append(_tensor_reference(context, tensor, access.flat))
     buffers = set(context.buffers_read)
     for sink in context.nest.sinks:
         match sink:
             case StoreTensor(store=number):
                 tensor = context.facts.program.tensor(context.facts.stores[number].tensor)
-                found.append(_tensor_reference(tensor, context.flat_store(number)))
+                found.append(_tensor_reference(context, tensor, context.flat_store(number)))
             case StoreBuffer(buffer=number) | ReduceInto(buffer=number):
                 buffers.add(number)
     for number in sorted(buffers):
@@ -195,11 +203,15 @@ def _references(context: NestContext) -> list[_Reference]:
     return found
 
 
-def _tensor_reference(tensor: Tensor, flat: Affine) -> _Reference:
-    strides = []
+def _tensor_reference(context: NestContext, tensor: Tensor, flat: Affine) -> _Reference:
+    """Strides inside blocks and from block to block; an index that moves with blocks alone moves far."""
+    strides: list[tuple[int, int]] = []
     for axis in sorted(flat.axes()):
         coefficient = flat.coefficient(axis)
-        strides.append((axis, coefficient if coefficient else FAR))
+        if coefficient:
+            strides += [(axis, coefficient), (~axis, coefficient * _block(context, axis))]
+        else:
+            strides.append((~axis, FAR))
     return _Reference(tensor.dtype.size_bytes, tuple(strides), True)
 
 

@@ -9,7 +9,7 @@ from typing import TypeAlias, assert_never
 
 from autotune.ir.affine import Affine
 from autotune.ir.buffer import BlockLoop, Body, Branch, Nest, Part, Step, StoreTensor, WhileLoop
-from autotune.ir.buffer_access import Access, BodyAccess, all_steps
+from autotune.ir.buffer_access import Access, BodyAccess, steps_inside
 from autotune.ir.program import (
     Carried,
     Final,
@@ -152,7 +152,8 @@ class _Walk:
         return tuple(sorted(found))
 
     def results(self, step: Branch) -> Iterator[tuple[Joined, int]]:
-        """Results of the program's branch that a step stands for: those of its condition that its arms write."""
+        """Results of the program's branch that a step stands for: those of its condition that its arms write, other than
+        in a branch inside them that hangs on the same condition."""
         numbers = {s.branch for s in self.branches.values() if s.condition == step.condition}
         for value, buffer in self.materialized.items():
             inner = self.lets[value].value
@@ -160,7 +161,8 @@ class _Walk:
                 yield inner, buffer
 
     def writes(self, step: Branch, buffer: int) -> bool:
-        sinks = [s for n in _nests((step,)) for s in n.sinks if not isinstance(s, StoreTensor)]
+        nests = _nests((*step.then, *step.otherwise), step.condition)
+        sinks = (s for n in nests for s in n.sinks if not isinstance(s, StoreTensor))
         return any(sink.buffer == buffer for sink in sinks)
 
     def kept(self, axis: int, content: Content) -> Content:
@@ -221,8 +223,14 @@ def _either(one: Contents, other: Contents) -> Contents:
     return {b: one.get(b, NOTHING) | other.get(b, NOTHING) for b in one.keys() | other.keys()}
 
 
-def _nests(steps: Sequence[Step]) -> Iterator[Nest]:
-    return (step for step in all_steps(steps) if isinstance(step, Nest))
+def _nests(steps: Sequence[Step], condition: int) -> Iterator[Nest]:
+    """Every nest in some steps, but for those in branches on a condition."""
+    for step in steps:
+        if isinstance(step, Nest):
+            yield step
+        elif not isinstance(step, Branch) or step.condition != condition:
+            for inner in steps_inside(step):
+                yield from _nests(inner, condition)
 
 
 def _show(content: Content) -> str:

@@ -461,8 +461,8 @@ def _refreshed(region: Region, vary: Mapping[int, frozenset[int]]) -> Region:
     def axes(*values: int) -> tuple[int, ...]:
         return tuple(sorted(frozenset().union(*(vary[v] for v in values))))
 
-    def carry(c: Carry, axis: int) -> Carry:
-        return replace(c, axes=tuple(a for a in axes(c.initial, c.updated) if a != axis))
+    def carry(c: Carry, axis: int, *deciding: int) -> Carry:
+        return replace(c, axes=tuple(a for a in axes(c.initial, c.updated, *deciding) if a != axis))
 
     def one(s: Statement) -> Statement:
         match s:
@@ -474,10 +474,10 @@ def _refreshed(region: Region, vary: Mapping[int, frozenset[int]]) -> Region:
                 carries = tuple(carry(c, s.axis) for c in s.carries)
                 return replace(s, carries=carries, body=_refreshed(s.body, vary))
             case While():
-                carries = tuple(carry(c, s.axis) for c in s.carries)
+                carries = tuple(carry(c, s.axis, s.condition) for c in s.carries)
                 return replace(s, carries=carries, test=_refreshed(s.test, vary), body=_refreshed(s.body, vary))
             case If():
-                choices = tuple(replace(c, axes=axes(c.then, c.otherwise)) for c in s.choices)
+                choices = tuple(replace(c, axes=axes(c.then, c.otherwise, s.condition)) for c in s.choices)
                 then, otherwise = _refreshed(s.then, vary), _refreshed(s.otherwise, vary)
                 return replace(s, choices=choices, then=then, otherwise=otherwise)
             case Store():

@@ -340,6 +340,13 @@ class Builder(ABC):
         """
 
     @abstractmethod
+    def repeat(self, test: Callable[[], Vector], body: Callable[[], None], *, trips: float) -> None:
+        """While loop: `test` gives a one-lane BOOL before every trip, and the loop ends where it does not hold.
+
+        `trips` is the expected number of trips. Values leave neither.
+        """
+
+    @abstractmethod
     def branch(
         self,
         condition: Vector,

@@ -3,7 +3,8 @@ Must not know what an event costs, nor programs, nests or candidates."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from autotune.ir.program import Number
 from autotune.ir.types import DType
@@ -343,18 +344,38 @@ class CountingBuilder(CountingValues):
         self.instructions += 1
         if known is None:
             self._put(_BRANCH, 1)
-        self._enter(expected, name)
+        with self._repeated():
+            self._enter(expected, name)
+            self._put(_LOOP, 1)
+            results = body(self._scalar(DType.I64), self._renamed(carried))
+            self._leave()
+        return self._renamed(results)
+
+    @contextmanager
+    def _repeated(self) -> Iterator[None]:
+        """A later trip may follow a store that stands after a load in the text."""
         self._scopes.append({})
         before = dict(self._stores)
-        self._stores = {scope: stores + 1 for scope, stores in before.items()}  # a later trip may follow a store
-        self._put(_LOOP, 1)
-        results = body(self._scalar(DType.I64), self._renamed(carried))
+        self._stores = {scope: stores + 1 for scope, stores in before.items()}
+        yield
         for scope, stores in before.items():
             if self._stores[scope] == stores + 1:
                 self._stores[scope] = stores
         self._scopes.pop()
-        self._leave()
-        return self._renamed(results)
+
+    def repeat(self, test: Callable[[], Vector], body: Callable[[], None], *, trips: float) -> None:
+        self.instructions += 1
+        with self._repeated():
+            self._enter(trips + 1)
+            test()
+            self._put(_BRANCH, 1)
+            self._leave()
+            self._scopes.append({})
+            self._enter(trips)
+            body()
+            self._put(_LOOP, 1)
+            self._leave()
+            self._scopes.pop()
 
     def _renamed(self, values: tuple[Vector, ...]) -> tuple[Vector, ...]:
         """The same values as made at this depth."""

@@ -1,4 +1,4 @@
-"""Walks a buffer program: packets, their bodies, block loops and what they hold fixed.
+"""Walks a buffer program: packets, their bodies, branches, loops and what they hold fixed.
 Must not know how choices were made, nor what is inside a nest; it may raise, never decline."""
 
 from __future__ import annotations
@@ -9,11 +9,23 @@ from math import gcd
 from typing import assert_never
 
 from autotune.ir.affine import Affine, Start
-from autotune.ir.buffer import BlockLoop, Body, Buffer, BufferProgram, Nest, Part, Role, Step, StorageClass
+from autotune.ir.buffer import (
+    BlockLoop,
+    Body,
+    Branch,
+    Buffer,
+    BufferProgram,
+    Nest,
+    Part,
+    Role,
+    Step,
+    StorageClass,
+    WhileLoop,
+)
 from autotune.ir.program import AxisKind, Scalar
 from autotune.realizations.builder import Builder, Compare, Pointer, Vector
 from autotune.realizations.evaluate import Evaluator, ProgramValues
-from autotune.realizations.loops import Surroundings
+from autotune.realizations.loops import WHILE_TRIPS, Surroundings
 from autotune.realizations.nest_writer import NestWriter
 from autotune.realizations.points import AxisPoint, Span
 
@@ -158,8 +170,30 @@ class _BodyWriter:
                         self.range_loop(step)
                     else:
                         self.tile_loop(step)
+                case WhileLoop():
+                    self.while_loop(step)
+                case Branch():
+                    self.branch(step)
                 case _:
                     assert_never(step)
+
+    def condition(self, value: int) -> Vector:
+        """What control flow hangs on here: one element of a buffer."""
+        return self.evaluator.load_buffer(self.evaluator.materialized[value], self.fixed)
+
+    def branch(self, step: Branch) -> None:
+        """Either list of steps."""
+        otherwise = (lambda: self.scoped(step.otherwise)) if step.otherwise else None
+        self.builder.branch(self.condition(step.condition), lambda: self.scoped(step.then), otherwise)
+
+    def while_loop(self, loop: WhileLoop) -> None:
+        """The test before every trip."""
+
+        def test() -> Vector:
+            self.scoped(loop.test)
+            return self.condition(loop.condition)
+
+        self.builder.repeat(test, lambda: self.scoped(loop.body), trips=WHILE_TRIPS)
 
     def scoped(self, steps: Sequence[Step]) -> None:
         """The steps of one trip; nothing computed in it is known after it."""

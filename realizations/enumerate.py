@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
+from typing import assert_never
 
 from autotune.ir.affine import Affine
 from autotune.ir.buffer import Transfer
@@ -14,8 +15,8 @@ from autotune.ir.types import DType
 from autotune.realizations.candidate import Buffered, Clones, Direct, Inline, Storage, Tile
 from autotune.realizations.context import ProgramFacts
 from autotune.realizations.factors import Factors
+from autotune.realizations.regions import WRITTEN, Fork, Item, Loop, Trips, possible_sinks
 from autotune.realizations.regions import Block as RegionBlock
-from autotune.realizations.regions import Item, Loop, possible_sinks
 from autotune.realizations.storage import forced_copies
 from autotune.realizations.structure import Structure
 from autotune.realizations.target import Target
@@ -191,26 +192,48 @@ class Enumerator:
         packed_axis: int | None,
         numbers: dict[int, int],
     ) -> None:
-        buffered, inside = kept
         for item in items:
+            first: tuple[Phase, ...] = ()
+            inner: tuple[Sequence[Item], ...]
             match item:
                 case RegionBlock(phases=phases):
-                    groups: list[list[Phase]] = []
-                    for phase in phases:
-                        sink = phase.kind in (PhaseKind.REDUCTION, PhaseKind.STORE) and phase.number not in inside
-                        if not sink and phase.number not in buffered:
-                            continue
-                        group = self.shared_nest(phase, groups, packed_axis, buffered) if fused else None
-                        if group is None:
-                            groups.append([phase])
-                            numbers[phase.number] = max(numbers.values(), default=-1) + 1
-                        else:
-                            numbers[phase.number] = numbers[group[0].number]
-                            group.append(phase)
-                case Loop(carries=carries, body=body):
-                    for phase in carries:
-                        numbers[phase.number] = max(numbers.values(), default=-1) + 1
-                    self._number(body, kept, fused, packed_axis, numbers)
+                    self._number_block(phases, kept, fused, packed_axis, numbers)
+                    continue
+                case Loop(carries=states, body=body):
+                    first, inner = states, (body,)
+                case Trips(carries=states, test=test, body=body):
+                    first, inner = states, (test, body)
+                case Fork(then=then, otherwise=otherwise):
+                    inner = (then, otherwise)
+                case _:
+                    assert_never(item)
+            _number_alone(first, numbers)
+            for part in inner:
+                self._number(part, kept, fused, packed_axis, numbers)
+            if isinstance(item, Fork):
+                _number_alone(item.joined, numbers)
+
+    def _number_block(
+        self,
+        phases: Sequence[Phase],
+        kept: tuple[set[int], set[int]],
+        fused: bool,
+        packed_axis: int | None,
+        numbers: dict[int, int],
+    ) -> None:
+        buffered, inside = kept
+        groups: list[list[Phase]] = []
+        for phase in phases:
+            sink = phase.kind in WRITTEN and phase.number not in inside
+            if not sink and phase.number not in buffered:
+                continue
+            group = self.shared_nest(phase, groups, packed_axis, buffered) if fused else None
+            if group is None:
+                groups.append([phase])
+                _number_alone((phase,), numbers)
+            else:
+                numbers[phase.number] = numbers[group[0].number]
+                group.append(phase)
 
     def shared_nest(
         self, phase: Phase, groups: Sequence[list[Phase]], packed_axis: int | None, buffered: set[int]
@@ -296,3 +319,9 @@ class Enumerator:
             by_value = any(lane_axis in self.facts.lets[value].axes for value in read)
             return by_value or any(lane_axis in entry.axes() for entry in affine)
         return flatten(self.program.tensor(load.tensor), affine).coefficient(lane_axis) not in (0, 1)
+
+
+def _number_alone(phases: Sequence[Phase], numbers: dict[int, int]) -> None:
+    """Nests of their own for phases, after all those so far."""
+    for phase in phases:
+        numbers[phase.number] = max(numbers.values(), default=-1) + 1

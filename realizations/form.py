@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
 
+from autotune.ir.ownership import truth_values
 from autotune.ir.phases import PhaseGraph, PhaseKind
 from autotune.ir.program import AxisKind, Program
 from autotune.realizations.candidate import Buffered, Candidate, Direct, Inline
@@ -46,7 +47,7 @@ def refuse_tiles(program: Program, candidate: Candidate) -> Iterator[Refusal]:
 def refuse(program: Program, graph: PhaseGraph, candidate: Candidate) -> Iterator[Refusal]:
     """What makes a candidate meaningless for the program that its tiles leave, whatever the target."""
     yield from _refuse_maps(candidate)
-    yield from _refuse_phases(graph, candidate)
+    yield from _refuse_phases(program, graph, candidate)
     yield from _refuse_axes(program, candidate)
     yield from _refuse_sizes(candidate)
 
@@ -58,11 +59,12 @@ def _refuse_maps(candidate: Candidate) -> Iterator[Refusal]:
             yield NotWellFormed(what=name, found=f"keyed {_listed(keys)}", expected="keys that rise, each once")
 
 
-def _refuse_phases(graph: PhaseGraph, candidate: Candidate) -> Iterator[Refusal]:
+def _refuse_phases(program: Program, graph: PhaseGraph, candidate: Candidate) -> Iterator[Refusal]:
     kinds = {phase.number: phase.kind for phase in graph.phases}
     inline = (PhaseKind.LOAD, PhaseKind.ELEMENTWISE)
     buffered = {phase for phase, storage in candidate.storage if isinstance(storage, Buffered)}
     inside = {phase for phase, _ in candidate.contribution}
+    deciding = truth_values(program)
     writing = {n for n, kind in kinds.items() if (kind not in inline and n not in inside) or n in buffered}
     stored = {phase for phase, _ in candidate.storage}
     for phase in sorted(inside - stored):
@@ -86,6 +88,10 @@ def _refuse_phases(graph: PhaseGraph, candidate: Candidate) -> Iterator[Refusal]
         for phase in phases:
             if phase not in permitted:
                 yield NotWellFormed(what=f"a key of {name}", found=f"p{phase}", expected=expected)
+    for phase in sorted(inside - buffered):
+        if 0 <= phase < len(graph.phases) and graph.phases[phase].value in deciding:
+            what = f"the storage of reduction p{phase}, on which control flow hangs,"
+            yield NotWellFormed(what=what, found="missing or Inline", expected="Buffered")
     for phase, storage in candidate.storage:
         wrong = Inline if kinds.get(phase) is PhaseKind.LOAD else Direct
         if isinstance(storage, wrong):

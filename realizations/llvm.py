@@ -330,13 +330,28 @@ class LlvmBuilder(LlvmValues):
         self.instructions += 1
         latch = out.block
         out.fill(holes[0], f"{index.handle} = phi i64 [ {start.handle}, %{before} ], [ {following}, %{latch} ]")
-        for hole, name, initial, result in zip(holes[1:], inside, carried, results, strict=True):
-            kind = text.type_text(name.dtype, name.lanes)
-            out.fill(hole, f"{name.handle} = phi {kind} [ {initial.handle}, %{before} ], [ {result.handle}, %{latch} ]")
+        for hole, state, first, result in zip(holes[1:], inside, carried, results, strict=True):
+            kind = text.type_text(state.dtype, state.lanes)
+            out.fill(hole, f"{state.handle} = phi {kind} [ {first.handle}, %{before} ], [ {result.handle}, %{latch} ]")
         out.start(done)
         if known is not None:
             return results
         return tuple(self._merged(a, before, b, latch) for a, b in zip(carried, results, strict=True))
+
+    def repeat(self, test: Callable[[], Vector], body: Callable[[], None], *, trips: float) -> None:
+        out = self._out
+        head, inside, done = out.label("test"), out.label("trip"), out.label("done")
+        out.effect(f"br label %{head}")
+        out.start(head)
+        self._scopes.append({})
+        condition = test()
+        out.effect(f"br i1 {condition.handle}, label %{inside}, label %{done}")
+        self.instructions += 1
+        out.start(inside)
+        body()
+        self._scopes.pop()
+        out.effect(f"br label %{head}, {out.loop_metadata()}")
+        out.start(done)
 
     def _renamed(self, value: Vector) -> Vector:
         return Vector(value.dtype, value.lanes, self._out.name())

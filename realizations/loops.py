@@ -13,6 +13,9 @@ from autotune.realizations.builder import Builder, LoopName, Steps, Vector
 from autotune.realizations.memo import Memo
 from autotune.realizations.points import AxisPoint, OpenLoop, Span
 
+WHILE_TRIPS = 8.0
+"""Trips that a while loop is expected to make, which nothing in a program tells."""
+
 Unrolled = Sequence[tuple[int, int, Vector | None, int | None]]
 """Unrolled points of a trip: offset, lanes, mask of the lanes that exist, and how many do if that is a constant."""
 

@@ -15,8 +15,11 @@ from autotune.ir.types import Op
 def known_prefix(program: Program, loop: For) -> tuple[Affine, tuple[int, ...]] | None:
     """The coordinate of a loop below which comparisons of indices inside it hold at every point, and those values.
 
-    None where there is none. A comparison counts where it is linear in the coordinate and the blocks bound the rest.
+    None where there is none, and for a loop over single coordinates. A comparison counts where it is linear in the
+    coordinate and the blocks bound the rest.
     """
+    if program.axes[loop.axis].kind is not AxisKind.TILE:
+        return None
     lets = program.lets()
     bounds: list[Affine] = []
     assumed: list[int] = []

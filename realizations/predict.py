@@ -23,6 +23,7 @@ from autotune.realizations.count import CountingBuilder
 from autotune.realizations.emit import emit
 from autotune.realizations.evaluate import ProgramValues
 from autotune.realizations.events import Events
+from autotune.realizations.loops import WHILE_TRIPS
 from autotune.realizations.target import Target
 
 
@@ -72,15 +73,20 @@ class DependentSteps:
                 case BlockLoop():
                     total += 0.0 if step.part is Part.HEAD else self._of(step.body) * self.trips(step.axis)
                 case WhileLoop():
-                    total += self._of((*step.test, *step.body))
+                    total += self._of((*step.test, *step.body)) * self.trips(step.axis)
                 case Branch():
                     total += max(self._of(step.then), self._of(step.otherwise))
         return total
 
-    def trips(self, axis: int) -> int:
+    def trips(self, axis: int) -> float:
         """Times that a loop around nests repeats their steps: the blocks of a tile loop together make one pass."""
-        ranged = self._values.program.axes[axis].kind is AxisKind.RANGE
-        return self._values.ranges.most(axis) if ranged else 1
+        match self._values.program.axes[axis].kind:
+            case AxisKind.RANGE:
+                return self._values.ranges.most(axis)
+            case AxisKind.WHILE:
+                return WHILE_TRIPS
+            case _:
+                return 1
 
     def _extent(self, axis: int) -> int:
         return self._blocks[axis] if axis in self._blocks else self._values.ranges.most(axis)

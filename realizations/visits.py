@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import assert_never
 
 from autotune.ir.buffer import BlockLoop, Body, Branch, BufferProgram, Nest, Step, Tail, WhileLoop
 from autotune.realizations.count import CountingBuilder
@@ -12,11 +13,9 @@ from autotune.realizations.emit import emit
 from autotune.realizations.evaluate import Evaluator
 from autotune.realizations.events import Events
 from autotune.realizations.loops import Surroundings
+from autotune.realizations.places import Around, lists_inside, parts_as_one
 from autotune.realizations.points import AxisPoint, Span
 from autotune.realizations.target import Target
-
-Around = tuple[int, ...]
-"""Axes of the loops around a nest, outermost first: what tells the places of a body apart."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,9 +75,9 @@ def skeleton(body: Body) -> tuple[Step, ...]:
 
 
 def _marked(steps: Sequence[Step], around: Around, places: dict[Around, int]) -> tuple[Step, ...]:
-    """Steps with a nest without loops in place of those of each list."""
+    """Steps with a nest without loops in place of those of each list; the parts of a split loop share their places."""
     kept: list[Step] = []
-    marked = False
+    marked, branches = False, 0
     for step in steps:
         match step:
             case Nest():
@@ -86,14 +85,29 @@ def _marked(steps: Sequence[Step], around: Around, places: dict[Around, int]) ->
                     number = places.setdefault(around, len(places))
                     kept.append(Nest(number=number, loops=(), sinks=(), tail=Tail.MASK))
                     marked = True
-            case BlockLoop():
-                kept.append(replace(step, body=_marked(step.body, (*around, step.axis), places)))
-            case WhileLoop():
-                inside = (*around, step.axis)
-                kept.append(
-                    replace(step, test=_marked(step.test, inside, places), body=_marked(step.body, inside, places))
-                )
-            case Branch():
-                then, otherwise = (_marked(arm, around, places) for arm in (step.then, step.otherwise))
-                kept.append(replace(step, then=then, otherwise=otherwise))
+            case BlockLoop() | WhileLoop() | Branch():
+                inner = [
+                    _marked(steps, parts_as_one((*around, level)), places)
+                    for level, steps in lists_inside(step, branches)
+                ]
+                branches += isinstance(step, Branch)
+                kept.append(_with_lists(step, inner))
+            case _:
+                assert_never(step)
     return tuple(kept)
+
+
+def _with_lists(step: BlockLoop | WhileLoop | Branch, lists: Sequence[tuple[Step, ...]]) -> Step:
+    """The step with other steps inside it."""
+    match step:
+        case BlockLoop():
+            (body,) = lists
+            return replace(step, body=body)
+        case WhileLoop():
+            test, body = lists
+            return replace(step, test=test, body=body)
+        case Branch():
+            then, otherwise = lists
+            return replace(step, then=then, otherwise=otherwise)
+        case _:
+            assert_never(step)

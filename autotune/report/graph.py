@@ -15,7 +15,9 @@ COLOURS = {
     PhaseKind.LOAD: "#cfe3f7",
     PhaseKind.REDUCTION: "#f9d9c0",
     PhaseKind.ELEMENTWISE: "#e4e4e4",
+    PhaseKind.CONDITION: "#f7e7b5",
     PhaseKind.CARRY: "#e6d5f2",
+    PhaseKind.JOINED: "#e6d5f2",
     PhaseKind.STORE: "#d3ecd0",
 }
 COLUMN_INCHES = 2.4

@@ -159,7 +159,7 @@ class Tables:
         nests: list[tuple[Nest, float]] = []
         for context in {id(c.nest): c for c in contexts}.values():
             form = CanonicalNest(values, body, context.nest)
-            copies += [Copy.of(body, context.nest, visit, form) for visit in visits[context.loops_around]]
+            copies += [Copy.of(body, context.nest, visit, form) for visit in visits[context.place]]
             repeats = float(plan.packets)
             for axis in context.loops_around:
                 repeats *= steps.trips(axis)
@@ -261,9 +261,7 @@ def _shares(plan: BufferProgram) -> tuple[float, ...]:
 
 def _lanes_key(choice: NestChoice, contexts: Sequence[NestContext]) -> Hashable:
     """What the rules of `refuse_lanes` depend on in a choice; transposed accesses look at the register block too."""
-    transposed = any(
-        t is Transfer.TRANSPOSE for c in contexts for _, t in (*c.nest.transfers, *c.nest.store_transfers)
-    )
+    transposed = any(t is Transfer.TRANSPOSE for c in contexts for _, t in (*c.nest.transfers, *c.nest.store_transfers))
     inner = tuple((i.value, i.contribution.axis, i.contribution.lanes) for i in choice.inline)
     return choice.axis, choice.lanes, choice.tail, choice.variants, inner, choice.blocks if transposed else ()
 

@@ -9,7 +9,8 @@ from autotune import jit
 from autotune.ir.buffer import BlockLoop, Body, Nest, Part, ReduceInto, Role, StorageClass, StoreBuffer, StoreTensor
 from autotune.ir.program import AxisKind
 from autotune.realizations.candidate import Block, Clones, Mapping, Tile
-from autotune.realizations.lower import lower, nests_of, nests_with_loops
+from autotune.realizations.lower import lower
+from autotune.realizations.places import nests_of, nests_with_places
 from autotune.realizations.reference import reference_candidate
 from tests.realizations import cases
 
@@ -63,7 +64,7 @@ def test_loops_around_nests_are_known() -> None:
     program = cases.bound("nested", (5, 300))
     inner = next(a.id for a in program.axes if a.kind is AxisKind.TILE)
     outer = next(a.id for a in program.axes if a.kind is AxisKind.RANGE)
-    depths = {around for around, _ in nests_with_loops(_body("nested", (5, 300)).steps)}
+    depths = {around for around, _ in nests_with_places(_body("nested", (5, 300)).steps)}
     assert {(), ((outer, Part.ALL),), ((outer, Part.ALL), (inner, Part.ALL))} == depths
 
 

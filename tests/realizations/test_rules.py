@@ -336,6 +336,14 @@ SPECIAL: tuple[tuple[str, str, str, tuple[int, int], Target, Change], ...] = (
         AVX512,
         tiled(4),
     ),
+    (
+        "condition-varies",
+        "stores_in_arms",
+        "varies along axis a0, so a packet cannot join 4 programs along it",
+        (5, 17),
+        AVX512,
+        tiled(4),
+    ),
     ("snapshot-lost", "in_place_twice", "would be read again after tensor t0 was overwritten", (5, 17), AVX512, direct),
     (
         "reads-unfinished-store",

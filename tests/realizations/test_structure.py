@@ -6,7 +6,8 @@ import random
 from dataclasses import replace
 
 from autotune.ir.buffer import Nest, NestLoop, ReduceInto, Tail
-from autotune.realizations.lower import lower, nests_of
+from autotune.realizations.lower import lower
+from autotune.realizations.places import nests_of
 from autotune.realizations.structure import assemble
 from autotune.realizations.targets import named_target
 from tests.conformance.cases import bound, families

@@ -25,6 +25,7 @@ PANEL_VECTORS = (2, 4)
 MIN_PANELLED = 128
 BROADCAST_ROWS = 8
 MIN_BROADCAST_PANELLED = 64
+MIN_PANELLED_PITCH_BYTES = 1024  # rows closer than this share cache sets and pages well enough
 MAX_COPIES = 2
 
 
@@ -80,7 +81,8 @@ class Factors:
 
     def lane_orders(self) -> Iterator[tuple[int, ...]]:
         """Axes by preference for the lanes: every order that gives the possible sinks other lanes."""
-        domains = sorted({self.domain(p) for p in self.phases if p.kind is not PhaseKind.LOAD}, key=sorted)
+        free = (p for p in self.phases if p.kind is not PhaseKind.LOAD and not self._optional(p))
+        domains = sorted({self.domain(p) for p in free}, key=sorted)
         outputs = {a for p in self.contractions for a in self.domain(p)}
         outputs |= {a for p in self.phases if p.store is not None for a in self.domain(p)}
         wide = sorted(a for a in outputs if self.extent(a) >= MIN_OUTPUT_LANES)
@@ -220,7 +222,15 @@ class Factors:
         for c in self.contractions:
             if not self._feeds(phase, c, values) or self._nest_lane(c, lanes, values) in phase.axes:
                 continue
-            rows = [a for a in phase.axes if a not in c.contribution and self.extent(a) >= MIN_BROADCAST_PANELLED]
+            size = self.facts.lets[phase.value or 0].dtype.size_bytes
+            strides = dict(phase.access.strides) if phase.access is not None else {}
+            rows = [
+                a
+                for a in phase.axes
+                if a not in c.contribution
+                and self.extent(a) >= MIN_BROADCAST_PANELLED
+                and (strides.get(a) or 0) * size >= MIN_PANELLED_PITCH_BYTES
+            ]
             if len(rows) == 1 and len(phase.axes) > 1:
                 yield Buffered(layout=(*(a for a in phase.axes if a != rows[0]), rows[0]), panel=BROADCAST_ROWS)
 

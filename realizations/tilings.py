@@ -17,7 +17,7 @@ from autotune.realizations.target import Target
 ROW_BLOCKS = (1, 2, 4, 8)
 PACKET_VECTORS = (1, 2, 4)
 TILE_BLOCKS = (64, 256, 1024, 4096)
-OUTPUT_BLOCKS = (32, 64, 96, 128, 256)
+OUTPUT_BLOCKS = (32, 64, 128, 256)
 SUMMED_BLOCKS = (256, 512)
 ONE_TILE = (16, 32, 64)
 TWO_TILES = (64, 128, 256)

@@ -181,7 +181,8 @@ def output_blocks(
             wanted: tuple[int, ...] = (1,) if grouped else OUTPUT_VECTORS
             tables.append([(loop.axis, f) for f in wanted if f == 1 or f * lanes < extent + lanes])
         else:
-            rows = {f for f in OUTPUT_ROWS if f <= extent} | ({extent} if extent <= max(OUTPUT_ROWS) else set())
+            whole = {extent} if 0 < extent <= max(OUTPUT_ROWS) else set()
+            rows = {f for f in OUTPUT_ROWS if f <= max(1, extent)} | whole
             tables.append([(loop.axis, f) for f in sorted(rows)])
     ranked = []
     for combination in product(*tables):

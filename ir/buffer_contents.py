@@ -152,8 +152,10 @@ class _Walk:
         return tuple(sorted(found))
 
     def results(self, step: Branch) -> Iterator[tuple[Joined, int]]:
-        """Results of the program's branch that a step stands for: those of its condition that its arms write, other than
-        in a branch inside them that hangs on the same condition."""
+        """Results of the program's branch that a step stands for: those of its condition that its arms write.
+
+        What a branch inside them on the same condition writes is that one's own.
+        """
         numbers = {s.branch for s in self.branches.values() if s.condition == step.condition}
         for value, buffer in self.materialized.items():
             inner = self.lets[value].value

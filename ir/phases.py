@@ -192,8 +192,10 @@ def _attributes(item: Phase | Edge, *omitted: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Root:
-    """Where a phase starts: its defining statement (the loop or branch for what it carries or joins), and what is around
-    it: loops, and arms of branches."""
+    """Where a phase starts: its defining statement and the loops and arms around it.
+
+    That of a carried or joined value is the loop or branch.
+    """
 
     statement: Let | Store | For | While | If
     slot: int = 0

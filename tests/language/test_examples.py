@@ -60,7 +60,7 @@ def test_there_is_one_example_for_each_file():
     assert sorted(KERNELS) == [
         *("attention", "attention_bias", "attention_full", "batched_small_matmul", "column_softmax", "dot", "gelu"),
         *("gemv", "layernorm", "linear_gelu", "masked_softmax", "matmul", "matmul_bt", "mlp", "qk_norm_rope"),
-        *("rmsnorm", "rope", "short_rows", "swiglu"),
+        *("rmsnorm", "rope", "short_rows", "sparsemax", "swiglu"),
     ]
 
 

@@ -1,7 +1,5 @@
 """Kernels with branches and while loops: no trips, swaps, fan-out, nesting, stores and reductions in arms."""
-# ruff: noqa: F821, F841
-
-import numpy as np
+# ruff: noqa: F821, SIM108
 
 import autotune as at
 
@@ -167,18 +165,6 @@ def fanned_out_while(x: at.f32["M", "N"], y: at.f32["M", "N"], z: at.f32["M", "N
 
 
 @at.kernel
-def used_before_it_is_committed(x: at.f32["M", "N"], y: at.f32["M", "N"], z: at.f32["M", "N"]):
-    M, N = x.shape
-    for row in at.parallel(M):
-        a, b = x[row, :], x[row, :] * 2.0
-        for k in at.range(0, 3):
-            t = b * 0.5 + a
-            z[row, :] = t
-            a, b = t, a
-        y[row, :] = a - b
-
-
-@at.kernel
 def halved_until_small(x: at.f32["M", "N"], y: at.f32["M", "N"], count: at.i64["M"]):
     M, N = x.shape
     for row in at.parallel(M):
@@ -240,3 +226,13 @@ def stored_while(x: at.f32["M", "N"], y: at.f32["M", "N"]):
         while (at.max(y[row, :]) > 0.5) & (n < 6):
             y[row, :] = y[row, :] * 0.5
             n += 1
+
+
+@at.kernel
+def decided_by_any(x: at.f32["M", "N"], y: at.f32["M", "N"]):
+    M, N = x.shape
+    for row in at.parallel(M):
+        v = x[row, :]
+        if at.any(v > 1.5):
+            v = at.minimum(v, 1.5)
+        y[row, :] = v

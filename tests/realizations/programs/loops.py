@@ -191,3 +191,15 @@ def up_to_diagonal(x: at.f32["M", "N"], y: at.f32["M"]):
         for j in at.tile(at.minimum(N, i.stop)):
             acc += at.sum(at.where(j.index[None, :] <= i.index[:, None], x[i, j], 0.0), axis=1)
         y[i] = acc
+
+
+@at.kernel
+def used_before_it_is_committed(x: at.f32["M", "N"], y: at.f32["M", "N"], z: at.f32["M", "N"]):
+    M, N = x.shape
+    for row in at.parallel(M):
+        a, b = x[row, :], x[row, :] * 2.0
+        for k in at.range(0, 3):
+            t = b * 0.5 + a
+            z[row, :] = t
+            a, b = t, a
+        y[row, :] = a - b

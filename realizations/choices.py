@@ -4,12 +4,13 @@ Must not know costs; some of what it yields is illegal on purpose of being named
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import permutations, product
 from math import prod
 
 from autotune.ir.buffer import InlineReduction, Tail, Transfer
 from autotune.ir.program import Reduce
-from autotune.realizations import compute, vector_math
+from autotune.realizations import compute, mechanisms, vector_math
 from autotune.realizations.candidate import Block, Contribution
 from autotune.realizations.context import NestContext
 from autotune.realizations.mapping import lanes_of
@@ -21,25 +22,38 @@ from autotune.realizations.traffic import tensor_bytes
 MAX_UNROLLED_POINTS = 16
 OUTPUT_ROWS = (1, 2, 3, 4, 6, 8, 10, 12, 14, 16)
 OUTPUT_VECTORS = (1, 2, 3, 4, 6)
-MAX_OUTPUT_BLOCKS = 10
+MAX_OUTPUT_BLOCKS = 6
 GROUPS = (1, 2, 4, 8)
 SPARE_REGISTERS = 3
 PREFETCH_BYTES = (0, 16384)
 
 
 def loop_choices(
-    context: NestContext, structure: Structure, together: Sequence[NestContext] = ()
+    context: NestContext,
+    structure: Structure,
+    together: Sequence[NestContext] = (),
+    forbidden: frozenset[str] = frozenset(),
 ) -> Iterator[NestChoice]:
     """Lanes, register blocks, order and tails of a nest with one chain and the first polynomials, plainest first.
 
-    `together` are the nests that share its number, and with it these choices.
+    `together` are the nests that share its number, and with it these choices; mechanisms in `forbidden` are not used.
     """
-    axis = structure.vector_axis(context.nest)
-    variants = next(iter(variant_choices(*(together or (context,)))))
     everything = together or (context,)
+    program = context.facts.program
+    reduced = frozenset(axis for c in everything for axis in c.reduced_axes)
+    for choice in _loop_choices(context, structure, everything, forbidden):
+        if not forbidden or not mechanisms.of_choice(program, choice, reduced) & forbidden:
+            yield choice
+
+
+def _loop_choices(
+    context: NestContext, structure: Structure, everything: Sequence[NestContext], forbidden: frozenset[str]
+) -> Iterator[NestChoice]:
+    axis = structure.vector_axis(context.nest)
+    variants = next(iter(variant_choices(*everything)))
     if any(c.nest.inline for c in everything):
         main = max(everything, key=lambda c: len(c.nest.inline))
-        yield from _contracting(main, structure, axis, variants, everything)
+        yield from _contracting(main, structure, axis, variants, everything, forbidden)
         return
     for lanes in lane_options(context, axis):
         across = None if lanes == 1 else axis
@@ -48,10 +62,15 @@ def loop_choices(
                 yield NestChoice(axis=across, lanes=lanes, blocks=blocks, chains=1, tail=tail, variants=variants)
 
 
-def chain_options(context: NestContext, choice: NestChoice) -> tuple[int, ...]:
+def chain_options(context: NestContext, choice: NestChoice, forbidden: frozenset[str] = frozenset()) -> tuple[int, ...]:
     """Numbers of partial chains that the register block of a choice has contributions for."""
     steps = prod(block.factor for block in choice.blocks if block.axis in context.reduced_axes)
-    return tuple(c for c in compute.CHAINS if c == 1 or (context.reductions and c <= steps))
+    wanted = tuple(c for c in compute.CHAINS if c == 1 or (context.reductions and c <= steps))
+    if not forbidden:
+        return wanted
+    program, reduced = context.facts.program, context.reduced_axes
+    used = ((c, mechanisms.of_choice(program, replace(choice, chains=c), reduced)) for c in wanted)
+    return tuple(c for c, names in used if not names & forbidden)
 
 
 def lane_options(context: NestContext, axis: int | None) -> tuple[int, ...]:
@@ -129,6 +148,7 @@ def _contracting(
     axis: int | None,
     variants: tuple[tuple[str, str], ...],
     together: Sequence[NestContext],
+    forbidden: frozenset[str],
 ) -> Iterator[NestChoice]:
     """Output blocks of rows by vectors up to the register file, with contributions unrolled."""
     target = context.facts.target
@@ -140,9 +160,10 @@ def _contracting(
     tails = tail_options(context, axis, lanes)
     tail = Tail.MASK if len(tails) == 1 or masked else Tail.SCALAR
     inner = {spec.value: spec for c in together for spec in c.nest.inline}
-    for blocks in output_blocks(context, structure, axis, lanes):
+    for blocks in output_blocks(context, structure, axis, lanes, forbidden):
         for order in loop_orders(context, blocks):
-            for inline in product(*(contributions(context, structure, spec, blocks, axis) for spec in inner.values())):
+            inside = (contributions(context, structure, s, blocks, axis, forbidden) for s in inner.values())
+            for inline in product(*inside):
                 yield NestChoice(
                     axis=axis,
                     lanes=lanes,
@@ -169,9 +190,13 @@ def loop_orders(context: NestContext, blocks: Sequence[Block]) -> Iterator[tuple
 
 
 def output_blocks(
-    context: NestContext, structure: Structure, axis: int | None, lanes: int
+    context: NestContext,
+    structure: Structure,
+    axis: int | None,
+    lanes: int,
+    forbidden: frozenset[str] = frozenset(),
 ) -> Iterator[tuple[Block, ...]]:
-    """The register blocks with the fewest operand loads and the least waste, one and two axes blocked."""
+    """The permitted register blocks with the fewest operand loads and the least waste, one and two axes blocked."""
     own = {inside.value: inside.axis for inside in structure.inside}
     grouped = any(own[spec.value] is not None for spec in context.nest.inline)
     tables = []
@@ -187,11 +212,12 @@ def output_blocks(
     ranked = []
     for combination in product(*tables):
         cost = _block_cost(context, dict(combination), axis, lanes, grouped)
-        if cost is not None:
-            ranked.append((cost, combination))
-    ranked.sort()
-    for _, combination in ranked[:MAX_OUTPUT_BLOCKS]:
-        yield tuple(Block(axis=a, factor=f) for a, f in combination if f > 1)
+        blocks = tuple(Block(axis=a, factor=f) for a, f in combination if f > 1)
+        if cost is not None and not (forbidden and mechanisms.of_blocks(blocks, context.reduced_axes) & forbidden):
+            ranked.append((cost, combination, blocks))
+    ranked.sort(key=lambda item: item[:2])
+    for *_, blocks in ranked[:MAX_OUTPUT_BLOCKS]:
+        yield blocks
 
 
 def _block_cost(
@@ -234,7 +260,12 @@ def _block_cost(
 
 
 def contributions(
-    context: NestContext, structure: Structure, spec: InlineReduction, blocks: Sequence[Block], axis: int | None
+    context: NestContext,
+    structure: Structure,
+    spec: InlineReduction,
+    blocks: Sequence[Block],
+    axis: int | None,
+    forbidden: frozenset[str] = frozenset(),
 ) -> Iterator[InlineChoice]:
     """How a contraction walks what it sums: unrolled along its last axis; across lanes of its own in groups."""
     inside = next(i for i in structure.inside if i.value == spec.value)
@@ -246,7 +277,7 @@ def contributions(
     streamed = tensor_bytes(context) > target.l2_bytes
     prefetches = PREFETCH_BYTES if streamed else (0,)
     if own is None:
-        wanted = (1, 2) if outputs >= 12 else (1, 2, 4)
+        wanted = (1,) if outputs >= 12 else (1, 2) if outputs >= 6 else (1, 2, 4)
         chains = (1,) if outputs >= 4 else (1, 4)
         for factor, chain in product(wanted, chains):
             if factor <= max(1, extent) and chain <= factor:
@@ -267,7 +298,8 @@ def contributions(
                     chosen = Contribution(axis=own, lanes=lanes, blocks=block, chains=chain, prefetch_bytes=ahead)
                     yield InlineChoice(phase=phase, value=spec.value, contribution=chosen)
         return
-    groups = [g for g in GROUPS if g * rows + SPARE_REGISTERS + 4 <= target.vector_registers] or [1]
+    fitting = [g for g in GROUPS if g * rows + SPARE_REGISTERS + 4 <= target.vector_registers]
+    groups = [g for g in fitting if not mechanisms.of_contribution(Contribution(group=g)) & forbidden] or [1]
     factors = sorted({1, min(2, steps), min(4, steps)})
     for group, factor, ahead in product(groups[-3:], factors, prefetches):
         block = (Block(axis=own, factor=factor),) if factor > 1 else ()

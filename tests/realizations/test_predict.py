@@ -8,11 +8,16 @@ import pytest
 
 from autotune import build
 from autotune.realizations.candidate import Clones
+from autotune.realizations.evaluate import ProgramValues
 from autotune.realizations.events import Event
 from autotune.realizations.lower import lower
-from autotune.realizations.predict import count, count_nest, only_body, whole_packets
+from autotune.realizations.nest_key import CanonicalNest
+from autotune.realizations.places import nests_of, nests_with_places
+from autotune.realizations.predict import DependentSteps, count, only_body, whole_packets
 from autotune.realizations.reference import reference_candidate
+from autotune.realizations.tally import tally
 from autotune.realizations.targets import named_target
+from autotune.realizations.visits import frame
 from tests.conformance.cases import bound, families
 from tests.conformance.pool import random_picks
 
@@ -44,14 +49,30 @@ def test_events_grow_with_the_packets(rows: int) -> None:
     assert counted.dependent_steps == rows * 4
 
 
-def test_a_program_is_the_sum_of_its_nests() -> None:
-    workload = bound("softmax", "M=8,N=128")
+@pytest.mark.parametrize(
+    ("example", "shape"),
+    [("softmax", "M=8,N=128"), ("rmsnorm", "M=19,N=67"), ("matmul", "M=17,K=31,N=67"), ("gemv", "M=19,K=600")],
+)
+def test_a_program_is_the_sum_of_its_nests(example: str, shape: str) -> None:
+    """What is counted nest by nest and multiplied is what counting the whole program gives; addresses may be shared."""
+    workload = bound(example, shape)
     plan = lower(workload.program, reference_candidate(workload.program, _TARGET))
-    whole = count(plan, _TARGET)
-    parts = [count_nest(plan, number, lambda nest: nest, _TARGET) for number in range(3)]
-    for event in (Event.FMA, Event.VECTOR_STORE, Event.DIV_VECTOR, Event.SHUFFLE):
-        assert sum(part.events[event] for part in parts) == pytest.approx(whole.events[event], rel=0.1), event
-    assert sum(part.dependent_steps for part in parts) == whole.dependent_steps
+    (body,) = plan.bodies
+    whole, around, values = count(plan, _TARGET), frame(plan, _TARGET), ProgramValues(plan.program)
+    total, instructions = around.events, around.instructions
+    for place, nest in nests_with_places(body.steps):
+        form = CanonicalNest(values, body, nest)
+        axes = {number: axis for axis, number in form.axes.items()}
+        for visit in around.visits[place]:
+            part = tally(values, body, nest, visit, form.axes, _TARGET)
+            total += part.events(visit.weights, lambda number, at=visit, names=axes: at.coordinates(names[number]))
+            instructions += part.instructions
+    for event in set(Event) - {Event.ADDRESS}:
+        assert total[event] == pytest.approx(whole.events[event], rel=1e-6), event
+    assert total[Event.ADDRESS] == pytest.approx(whole.events[Event.ADDRESS], rel=0.25)
+    assert instructions == pytest.approx(whole.instructions, rel=0.1)
+    steps = DependentSteps(values, dict(plan.blocks))
+    assert sum(steps.of_nest(nest) for nest in nests_of(body.steps)) * plan.packets == whole.dependent_steps
 
 
 def test_bodies_and_whole_packets() -> None:

@@ -12,9 +12,11 @@ from autotune.ir.buffer import Transfer
 from autotune.ir.phases import Phase, PhaseKind
 from autotune.ir.program import AxisKind, Indirect, Load, Program, Reduce
 from autotune.ir.types import DType
+from autotune.realizations.apart import Apart
 from autotune.realizations.candidate import Buffered, Clones, Direct, Inline, Storage, Tile
 from autotune.realizations.context import ProgramFacts
 from autotune.realizations.factors import Factors
+from autotune.realizations.mechanisms import INLINE_CONTRACTIONS, SHARED_NESTS, without_lanes
 from autotune.realizations.regions import WRITTEN, Fork, Item, Loop, Trips, possible_sinks
 from autotune.realizations.regions import Block as RegionBlock
 from autotune.realizations.storage import forced_copies
@@ -25,12 +27,23 @@ from autotune.realizations.tiled import Tiled, tiled
 from autotune.realizations.tilings import Tiles, Tilings
 
 
-def structures(program: Program, target: Target) -> Iterator[Structure]:
-    """Every structure of a bound program, in a fixed order."""
+def structures(program: Program, target: Target, forbidden: frozenset[str] = frozenset()) -> Iterator[Structure]:
+    """Every structure of a bound program, in a fixed order; where mechanisms are forbidden, those that stand in for
+    the structures that need them, too."""
+    seen: set[Structure] = set()
+    for structure in _structures(program, target, forbidden):
+        if not forbidden:
+            yield structure
+        elif (plainer := without_lanes(program, structure, forbidden)) not in seen:
+            seen.add(plainer)
+            yield plainer
+
+
+def _structures(program: Program, target: Target, forbidden: frozenset[str]) -> Iterator[Structure]:
     tilings = Tilings(program, target)
     if tilings.contractions:
         for tiles in tilings.joint():
-            yield from Enumerator(program, tiles, target).contracting()
+            yield from Enumerator(program, tiles, target).contracting(forbidden)
         if any(c.m or c.n for c in tilings.contractions):
             return
     for loops in tilings.loops():
@@ -92,13 +105,15 @@ class Enumerator:
         return tuple(a for a in sorted(walked) if self.program.axes[a].kind in inside)
 
     # ---- programs with contractions -----------------------------------------------------------------------------
-    def contracting(self) -> Iterator[Structure]:
-        """Contractions computed inside nests; their operands read in place, copied or packed."""
-        factors = Factors(self.facts, self.graph, self.blocks)
+    def contracting(self, forbidden: frozenset[str] = frozenset()) -> Iterator[Structure]:
+        """Contractions computed inside nests, or apart where that is forbidden; their operands read in place, copied or
+        packed."""
+        factors = (Apart if INLINE_CONTRACTIONS in forbidden else Factors)(self.facts, self.graph, self.blocks)
         for lanes in factors.lane_orders():
             for operands in factors.operands(lanes):
                 storage = tuple(sorted(operands.storage.items()))
-                (nests, *_) = self.partitions(storage, None)
+                fused, *rest = self.partitions(storage, None)
+                nests = rest[-1] if rest and SHARED_NESTS in forbidden else fused
                 for packet in self.clones:
                     for predicates in factors.splits():
                         yield Structure(

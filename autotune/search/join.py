@@ -22,6 +22,7 @@ from autotune.realizations.candidate import Candidate
 from autotune.realizations.enumerate import structures
 from autotune.realizations.legality import contexts, refuse_candidate, refuse_tiles
 from autotune.realizations.lower import lower
+from autotune.realizations.mechanisms import OFF_BY_DEFAULT, of_lanes, of_structure
 from autotune.realizations.predict import count as count_events
 from autotune.realizations.reference import reference_candidate
 from autotune.realizations.storage import refuse_nest_order, refuse_snapshots, refuse_workspace
@@ -93,15 +94,16 @@ def search_set(
     sample: int = SAMPLE,
     seed: int = 0,
     counts: Path | None = None,
+    forbidden: frozenset[str] = OFF_BY_DEFAULT,
 ) -> SearchSet:
     """What a search chooses from: the `limit` best legal candidates by the model, `sample` uniform ones, the reference.
 
     The predicted time of a candidate is the sum of its nests', so the best of a structure come in exact order; no
     structure gives more than its quota, for a model that is wrong about one should not fill the set with it. `counts`
-    is a file of nests counted before.
+    is a file of nests counted before; no candidate but the reference uses a mechanism in `forbidden`.
     """
     with counted(counts, target) as file:
-        tables = Tables(target, prices, file)
+        tables = Tables(target, prices, file, forbidden=forbidden)
         families = list(families_of(program, target, tables))
     reference = reference_candidate(program, target)
     chosen: dict[Candidate, tuple[float, int]] = {}
@@ -128,7 +130,7 @@ def search_set(
 
 def families_of(program: Program, target: Target, tables: Tables) -> Iterator[Family]:
     """Every structure that some legal choice of its nests can realize, with its tables."""
-    for structure in structures(program, target):
+    for structure in structures(program, target, tables.forbidden):
         family = _family(program, target, structure, tables)
         if family is not None and family.size:
             yield family
@@ -142,6 +144,8 @@ def _family(program: Program, target: Target, structure: Structure, tables: Tabl
         return None
     view = tiled(program, structure.tiles)
     facts = tables.facts(view.program)
+    if tables.forbidden and tables.forbidden & of_structure(view, structure, target):
+        return None
     if refusals.add(refuse_candidate(facts, view.graph, plain)) or refusals.add(refuse_nest_order(view.graph, plain)):
         return None
     plan = lower(program, plain)
@@ -154,6 +158,9 @@ def _family(program: Program, target: Target, structure: Structure, tables: Tabl
     rows = tuple(
         tables.rows(plan, structure, [[c for c in body if c.nest.number == n] for body in bodies]) for n in numbers
     )
+    across = frozenset(row.choice.axis for table in rows for row in table if row.choice.lanes > 1)
+    if tables.forbidden and tables.forbidden & of_lanes(across):
+        return None
     partial = any(not body.full for body in plan.bodies)
     return Family(structure, numbers, rows, overhead, partial)
 

@@ -16,6 +16,7 @@ from autotune.realizations.compute import refuse_block
 from autotune.realizations.context import NestContext, ProgramFacts
 from autotune.realizations.evaluate import ProgramValues
 from autotune.realizations.legality import refuse_blocks, refuse_lanes
+from autotune.realizations.mechanisms import OFF_BY_DEFAULT
 from autotune.realizations.nest_key import CanonicalNest
 from autotune.realizations.predict import DependentSteps, only_body, whole_packets
 from autotune.realizations.structure import NestChoice, Structure
@@ -92,7 +93,16 @@ class _Cost:
 class Tables:
     """Builds each distinct table once, and counts each distinct nest once."""
 
-    def __init__(self, target: Target, prices: Prices, file: TallyFile | None = None) -> None:
+    def __init__(
+        self,
+        target: Target,
+        prices: Prices,
+        file: TallyFile | None = None,
+        *,
+        forbidden: frozenset[str] = OFF_BY_DEFAULT,
+    ) -> None:
+        """`forbidden` names the mechanisms that no row of a table may use."""
+        self.forbidden = forbidden
         self._target = target
         self._prices = prices
         self._facts: dict[int, ProgramFacts] = {}
@@ -177,7 +187,7 @@ class Tables:
         extras: dict[Hashable, tuple[_Cost, ...]] = {}
         rows = []
         everywhere = list(variant_choices(*contexts))
-        for choice in loop_choices(main, structure, contexts):
+        for choice in loop_choices(main, structure, contexts, self.forbidden):
             nests = [choice.apply(c.nest) for c in distinct]
             trials = [c.exchanged(nest) for c, nest in zip(distinct, nests, strict=True)]
             lanes = _lanes_key(choice, distinct)
@@ -188,7 +198,7 @@ class Tables:
             plain = plainest.setdefault(choice.lanes, choice)
             costs = self._costs(plan, parts, choice)
             moved = sum((move.of(nest) for move, nest in zip(moves, nests, strict=True)), Traffic())
-            for chains in chain_options(main, choice):
+            for chains in chain_options(main, choice, self.forbidden):
                 chained = choice
                 if chains != choice.chains:
                     chained = replace(choice, chains=chains)

@@ -3,7 +3,7 @@ Must not know how any arrow does its work."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from autotune.calibration.prior import prior
@@ -23,6 +23,7 @@ from autotune.search.ledger import refused_rules
 from autotune.search.loop import Stopwatch
 from autotune.search.notebook import Notebook
 from autotune.search.progress import OnEvent, Phase, PhaseStarted, ignore
+from autotune.search.restriction import forbidden_mechanisms
 from autotune.search.result import SearchResult
 from autotune.search.run import remembered, run
 from autotune.search.stop import Limits
@@ -40,6 +41,8 @@ def search(
     max_trials: int | None = None,
     seed: int = 0,
     database: Path | None = None,
+    forbid: Sequence[str] = (),
+    allow: Sequence[str] = (),
     on_event: OnEvent | None = None,
 ) -> SearchResult:
     """Find, verify, measure and store the fastest candidate of one kernel at one shape: call time of one thread.
@@ -47,10 +50,15 @@ def search(
     Ctrl-C ends it with the best so far; the same call continues, and measures nothing twice. For a target that this
     machine cannot run, the best by the model are compiled, and nothing is measured or stored.
 
+    `forbid` names mechanisms (`autotune.realizations.mechanisms`) that no candidate but the reference may use, `allow`
+    ones that are off by default. What a search that forbids something finds replaces a stored winner of searches that
+    did not only where that one was merely raced, and is slower.
+
     Shapes: `shape` gives every dimension, and scalars without a default; the kernel's only workload if left out.
     Units: seconds. `max_trials` counts the trials of earlier runs too; `target` is this machine's if left out, and
     `database` the settings'.
-    Raises: NoWorkload, SeveralWorkloads, DependsOnBlocks, any SourceError, and what the store and binding raise.
+    Raises: NoWorkload, SeveralWorkloads, UnknownMechanism, ForbiddenAndAllowed, DependsOnBlocks, any SourceError, and
+    what the store and binding raise.
     """
     watch = Stopwatch()
     notify = on_event or ignore
@@ -59,6 +67,7 @@ def search(
     sizes = {name: int(given[name]) for name in kernel.program.dims if name in given}
     scalars = {name: value for name, value in given.items() if name not in sizes}
     limits = Limits(budget_s=budget_s, max_trials=max_trials)
+    forbidden = forbidden_mechanisms(forbid, allow)
 
     program = kernel.bind(**given)
     workload = workload_of(kernel.program, sizes, machine)
@@ -68,7 +77,7 @@ def search(
 
     if not can_run(machine):
         notify(PhaseStarted(title=workload.title, phase=Phase.ENUMERATE))
-        space = search_set(program, machine, prior(machine), seed=seed)
+        space = search_set(program, machine, prior(machine), seed=seed, forbidden=forbidden)
         with ForkServer() as server, Session(server, program, machine, (), seed=seed) as compiler:
             return compile_only(
                 space, compiler, workload, limits, target=machine.name, seed=seed, watch=watch, on_event=notify
@@ -76,8 +85,9 @@ def search(
 
     with open_database(database or load_settings().database) as store, ForkServer() as server:
         notify(PhaseStarted(title=workload.title, phase=Phase.ENUMERATE))
-        space = search_set(program, machine, prior(machine), seed=seed)
-        book = Notebook(store, workload, legal_count=space.legal_count, refused=refused_rules(space.refused))
+        space = search_set(program, machine, prior(machine), seed=seed, forbidden=forbidden)
+        refused = refused_rules(space.refused)
+        book = Notebook(store, workload, legal_count=space.legal_count, refused=refused, forbidden=forbidden)
         if not space.candidates or book.covers(limits, seed):
             return remembered(space, book, limits, target=machine.name, seed=seed, watch=watch)
 

@@ -3,6 +3,7 @@ Must not know how a search works or how its result looks."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, assert_never
 
@@ -29,6 +30,14 @@ class Show(Enum):
     MORE = "more"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mechanisms:
+    """Names of mechanisms that a search leaves out, and of those that it tries although they are off by default."""
+
+    forbid: tuple[str, ...]
+    allow: tuple[str, ...]
+
+
 @verb
 def search(
     file: File,
@@ -40,6 +49,18 @@ def search(
         int | None, typer.Option("--max-trials", help="Candidates to try for each workload, earlier runs included.")
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Start of the random numbers.")] = None,
+    forbid: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--forbid",
+            metavar="MECHANISM",
+            help="Try no candidate but the reference that uses it, chains or copies say; any other word lists all.",
+        ),
+    ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option("--allow", metavar="MECHANISM", help="Try what uses it although it is off by default."),
+    ] = None,
     db: DatabasePath = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
@@ -51,7 +72,9 @@ def search(
     that this machine cannot run, the best candidates are compiled only.
     """
     from autotune.jit import parse_target
+    from autotune.search.restriction import forbidden_mechanisms
 
+    forbidden_mechanisms(forbid or (), allow or ())  # a wrong name is told before anything slow starts
     settings = settings_for(
         database=db,
         target=target,
@@ -63,7 +86,8 @@ def search(
     )
     chosen = parse_target(settings.target)
     show = Show.JSON if as_json else Show.NOTHING if quiet else Show.MORE if verbose else Show.TABLES
-    results, interrupted = _search_each(every_question(file, kernel, shape), chosen, settings, show)
+    mechanisms = Mechanisms(forbid=tuple(forbid or ()), allow=tuple(allow or ()))
+    results, interrupted = _search_each(every_question(file, kernel, shape), chosen, settings, mechanisms, show)
     _report_all(results, show)
     return most_serious([*(exit_code(r.ending) for r in results), *([ExitCode.INTERRUPTED] if interrupted else [])])
 
@@ -91,7 +115,7 @@ def exit_code(ending: Ending) -> ExitCode:
 
 
 def _search_each(
-    questions: list[Question], target: Target, settings: Settings, show: Show
+    questions: list[Question], target: Target, settings: Settings, mechanisms: Mechanisms, show: Show
 ) -> tuple[list[SearchResult], bool]:
     """Results in order, each shown when it is there; whether the user ended one of the searches."""
     from autotune import tune
@@ -110,6 +134,8 @@ def _search_each(
                     max_trials=settings.max_trials,
                     seed=settings.seed,
                     database=settings.database,
+                    forbid=mechanisms.forbid,
+                    allow=mechanisms.allow,
                     on_event=listener,
                 )
         except KeyboardInterrupt:  # before there was anything to keep of this one

@@ -46,6 +46,8 @@ def print_result(console: Console, result: SearchResult, *, verbose: bool) -> No
     console.print()
     console.print(f"{result.title} on simd:{result.target}", style="bold", soft_wrap=True)
     console.print(headline(result), soft_wrap=True)
+    if result.forbidden:
+        console.print(f"without {', '.join(result.forbidden)} (but in the reference)", soft_wrap=True)
     tables = [_candidates(result)] if result.winner or result.reference else []
     if result.compiled:
         tables.append(_compiled(result))

@@ -20,6 +20,20 @@ class SeveralWorkloads(AutotuneError):
     remedy = "search one at a time, e.g. search({kernel}, dict({example}))"
 
 
+class UnknownMechanism(AutotuneError):
+    """A mechanism that is forbidden or allowed by a name that none has."""
+
+    sentence = "no mechanism is called {name!r}"
+    remedy = "expected one of {known}"
+
+
+class ForbiddenAndAllowed(AutotuneError):
+    """A mechanism that is forbidden and allowed at once."""
+
+    sentence = "mechanism {name!r} is both forbidden and allowed"
+    remedy = "leave out one of the two"
+
+
 class CannotRunHere(AutotuneError):
     """A question that only running code can answer, for a target whose code this machine cannot run."""
 

@@ -64,6 +64,8 @@ def every_candidate_ended(space: SearchSet, book: Notebook) -> bool:
 
 
 def _winner_rigor(loop: Loop) -> Rigor:
+    if loop.book.restricted:
+        return Rigor.RACED
     whole = len(loop.space.candidates) >= loop.space.legal_count
     return Rigor.EXHAUSTIVE if whole and every_candidate_ended(loop.space, loop.book) else Rigor.SHOOT_OUT
 

@@ -92,6 +92,7 @@ def compile_only(
         stopped_by=stopped,
         seconds=watch.spent,
         compiled=tuple(compiled),
+        forbidden=tuple(sorted(space.forbidden)),
     )
 
 

@@ -125,6 +125,7 @@ def search_set(
         legal_count=legal,
         refused=tables.refusals.table(),
         status="exact" if legal <= len(candidates) else "beam",
+        forbidden=forbidden,
     )
 
 

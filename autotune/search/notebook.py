@@ -12,6 +12,7 @@ from autotune.measure import states
 from autotune.measure.protocol import Kernel
 from autotune.measure.states import Measured, Noisy, RacedOut, outcome_from_json, outcome_to_json
 from autotune.realizations.candidate import Candidate
+from autotune.realizations.mechanisms import OFF_BY_DEFAULT
 from autotune.search.ledger import Ledger, RefusedRule
 from autotune.search.stop import Limits
 from autotune.search.track import Track
@@ -41,12 +42,25 @@ class Recalled:
 
 
 class Notebook:
-    """Reads what earlier runs left, then writes each end once, durably, before it counts in memory."""
+    """Reads what earlier runs left, then writes each end once, durably, before it counts in memory.
+
+    Only runs that forbade the same mechanisms are read: a race says something about its own incumbent alone, and a
+    shoot-out about its own field. What a run that forbade more than the default finds claims no more than a won race,
+    so that it takes the place of a policy of equal claim where it is faster, and of none with a stronger one.
+    """
 
     def __init__(
-        self, database: Database, workload: Workload, *, legal_count: int, refused: tuple[RefusedRule, ...] = ()
+        self,
+        database: Database,
+        workload: Workload,
+        *,
+        legal_count: int,
+        refused: tuple[RefusedRule, ...] = (),
+        forbidden: frozenset[str] = OFF_BY_DEFAULT,
     ) -> None:
         self.database, self.workload = database, workload
+        self.forbidden = tuple(sorted(forbidden))
+        self.restricted = not forbidden <= OFF_BY_DEFAULT
         self.ledger = Ledger(legal_count=legal_count, refused=refused)
         self.track = Track()
         self.candidates: dict[str, Candidate] = {}
@@ -61,7 +75,10 @@ class Notebook:
 
     def _recall(self) -> None:
         trials = []
+        alike = {search.uuid for search in self._searches()}
         for outcome in self.database.outcomes(self.workload.key.id):
+            if outcome.search not in alike and (self.restricted or outcome.search is not None):
+                continue
             if outcome.candidate in self.candidates:
                 self._keep_final(outcome)
                 continue
@@ -78,8 +95,7 @@ class Notebook:
         if any(earlier.search != outcome.search for earlier in self.finals.values()):
             self.finals = {}
         self.finals[outcome.candidate] = outcome
-        is_winner = outcome.rigor is not None and outcome.rigor >= Rigor.SHOOT_OUT
-        if is_winner and self.track.time_ns(outcome.candidate) is not None:
+        if outcome.rigor is not None and self.track.time_ns(outcome.candidate) is not None:
             self.track.crown(outcome.candidate)
             self._champion = outcome.candidate
 
@@ -90,8 +106,13 @@ class Notebook:
             and search.seed == seed
             and _at_least(search.budget_s, limits.budget_s)
             and _at_least(search.max_trials, limits.max_trials)
-            for search in self.database.searches(self.workload.key.id)
+            for search in self._searches()
         )
+
+    def _searches(self) -> tuple[Search, ...]:
+        """The runs of this workload that forbade what this one forbids."""
+        found = self.database.searches(self.workload.key.id)
+        return tuple(search for search in found if search.forbidden == self.forbidden)
 
     def neighbours(self, count: int) -> tuple[Candidate, ...]:
         """The policies of the nearest other shapes of this kernel on this target."""
@@ -120,6 +141,7 @@ class Notebook:
             max_trials=limits.max_trials,
             environment=environment,
             started=time.time(),
+            forbidden=self.forbidden,
         )
         self.database.begin_search(self.workload, self.search)
 

@@ -77,7 +77,8 @@ class SearchResult:
 
     `trials` counts the candidates that ended, `restored` those of them that earlier runs had ended. `join` says whether
     the set holds every legal candidate that could be best ("exact") or was cut ("beam"). `tied` marks a winner that
-    another finalist equals within the tie band. `compiled` lists what was compiled for a target that this machine
+    another finalist equals within the tie band. No candidate but the reference was allowed a mechanism in `forbidden`.
+    `compiled` lists what was compiled for a target that this machine
     cannot run, in order; such a search has no trials, for nothing was measured.
     """
 
@@ -101,6 +102,7 @@ class SearchResult:
     stopped_by: StopRule | None
     seconds: SecondsSpent
     compiled: tuple[Compilation, ...] = ()
+    forbidden: tuple[str, ...] = ()
 
     @property
     def speedup(self) -> float | None:

@@ -21,7 +21,8 @@ class SearchSet:
 
     `reference` is the reference candidate's row. `legal_count` is the size of the whole legal family, which may be
     larger than the set. `refused` holds rule, count and an example sentence of what is not in the family. `status`
-    says whether the k best are exact ("exact") or cut ("beam").
+    says whether the k best are exact ("exact") or cut ("beam"). No candidate but the reference uses a mechanism in
+    `forbidden`.
 
     Shapes: `prior_ns` float64[candidates], predicted nanoseconds a call; `origin` int64[candidates], FROM_MODEL or
     FROM_SAMPLE.
@@ -34,6 +35,7 @@ class SearchSet:
     legal_count: int
     refused: tuple[tuple[str, int, str], ...]
     status: str
+    forbidden: frozenset[str] = frozenset()
 
 
 def model_first(space: SearchSet) -> str:

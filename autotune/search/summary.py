@@ -52,6 +52,7 @@ def summarize(
         refused=book.ledger.refused,
         stopped_by=stopped_by,
         seconds=seconds,
+        forbidden=tuple(sorted(space.forbidden)),
     )
 
 

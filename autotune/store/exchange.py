@@ -19,6 +19,7 @@ from autotune.store.records import Outcome, Search
 FORMAT = "autotune store"
 VERSION = 1
 _FREE = ("reason", "environment")  # fields that hold JSON data of any form
+_ADDED: dict[str, dict[str, Json]] = {"Search": {"forbidden": []}}  # fields that older exports lack, with their value
 
 
 @dataclass(slots=True)
@@ -101,6 +102,7 @@ def _decode(data: Json) -> Workload | Candidate | Search | Outcome:
 def _decode_fields(kind: Any, data: dict[str, Json]) -> Any:
     hints = get_type_hints(kind)
     names = tuple(f.name for f in dataclasses.fields(kind))
+    data = {**_ADDED.get(kind.__name__, {}), **data}
     if set(data) - {"type"} != set(names):
         raise MalformedJson(f"expected the fields {', '.join(names)} of {kind.__name__}, found {', '.join(data)}")
     return kind(**{name: data[name] if name in _FREE else from_json(hints[name], data[name]) for name in names})

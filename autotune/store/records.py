@@ -51,6 +51,7 @@ def new_uuid() -> str:
 class Search:
     """One run of the tuner on one workload.
 
+    `forbidden` names the mechanisms that no candidate but the reference might use, sorted.
     Units: `budget_s` seconds; `started` and `finished` seconds since 1970 in UTC. `environment` is JSON data about
     the machine's state (load, governor, quota).
     """
@@ -64,6 +65,7 @@ class Search:
     started: float
     finished: float | None = None
     status: SearchStatus = SearchStatus.RUNNING
+    forbidden: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,12 +74,17 @@ def candidate_from(row: Row) -> Candidate:
 
 def search_columns(search: Search) -> Columns:
     columns: Columns = {f.name: getattr(search, f.name) for f in dataclasses.fields(search)}
-    return columns | {"environment": _dump_json(search.environment), "status": search.status.value}
+    return columns | {
+        "environment": _dump_json(search.environment),
+        "status": search.status.value,
+        "forbidden": dump(search.forbidden),
+    }
 
 
 def search_from(row: Row) -> Search:
     values = {f.name: row[f.name] for f in dataclasses.fields(Search)}
     values |= {"environment": json.loads(row["environment"]), "status": SearchStatus(row["status"])}
+    values |= {"forbidden": tuple(json.loads(row["forbidden"]))}
     return Search(**values)
 
 

@@ -125,4 +125,8 @@ MIGRATIONS: Migrations = (
             _ONLY_IMPROVE,
         ),
     ),
+    Migration(
+        version=2,
+        statements=("ALTER TABLE searches ADD COLUMN forbidden TEXT NOT NULL DEFAULT '[]'",),  # JSON list of names
+    ),
 )

@@ -117,7 +117,12 @@ def is_slower(values: list[float]) -> bool:
 
 
 def is_faster(values: list[float]) -> bool:
-    """Whether a race is won: from eight rounds on, by more than the margin, corrected for looking repeatedly."""
+    """Whether a race is won: out of reach after two rounds, or from eight on by more than the margin.
+
+    Looking repeatedly is corrected for; a lead as large as the one that loses a race at once needs no more looks.
+    """
+    if len(values) == FIRST_CUT_ROUND:
+        return all(v < -math.log(FIRST_CUT_RATIO) for v in values)
     if len(values) < FIRST_PROMOTION_ROUND or median(values) >= -MARGIN:
         return False
     return _p_above([-v for v in values]) < PROMOTION_P

@@ -34,7 +34,6 @@ from autotune.measure.protocol import (
     TimeRequest,
 )
 from autotune.measure.race import (
-    LONG_CALL_NS,
     MAX_REDONE_ROUNDS,
     MAX_ROUNDS,
     SLOW_CALL_NS,
@@ -46,6 +45,9 @@ from autotune.measure.states import CompileError, Measured, RaceResult, Wrong
 
 COMPILE_STAGE = "compile"
 TIMED_SAMPLES = 15
+LEAST_TIMED_SAMPLES = 3
+TIMED_NS = 500_000_000  # what timing one kernel alone may take, as long as there are the least samples
+SELF_AVERAGING_NS = 5_000_000
 READINGS_BEYOND_L2 = 3
 READING_TRIES = 4
 COMPARE_SECONDS = 120.0
@@ -126,7 +128,8 @@ class Sampler:
     """Times of kernels by number; beyond L2, where single readings scatter, the median of three.
 
     A reading during which the process lost its core is taken again, which a busy machine allows more often than a
-    whole round without loss; `spoiled` counts those that found no quiet moment.
+    whole round without loss; `spoiled` counts those that found no quiet moment. Calls of milliseconds average over the
+    machine's phases by themselves and are read once.
     Units: nanoseconds a call; `estimates` are the rough ones of the warm-up.
     """
 
@@ -138,10 +141,12 @@ class Sampler:
     spoiled: int = 0
 
     def __call__(self, kernel: int) -> float:
-        readings = READINGS_BEYOND_L2 if self.beyond_l2 and self.estimates[kernel] < LONG_CALL_NS else 1
+        readings = READINGS_BEYOND_L2 if self.beyond_l2 and self.estimates[kernel] < SELF_AVERAGING_NS else 1
         return median(self.reading(kernel) for _ in range(readings))
 
     def reading(self, kernel: int) -> float:
+        if self.estimates[kernel] >= SELF_AVERAGING_NS:
+            return self.clock.sample(self.calls[kernel], self.estimates[kernel], self.refill)
         for _ in range(READING_TRIES):
             before = interruptions()
             ns = self.clock.sample(self.calls[kernel], self.estimates[kernel], self.refill)
@@ -187,7 +192,8 @@ class _Measurer:
         """Time a kernel alone: by samples, or by one call where that takes over a second."""
         with self.sampling([self.bench.loaded(request.kernel)], request.call_seconds, TIMED_SAMPLES) as sampler:
             few = sampler.estimates[0] > SLOW_CALL_NS
-            samples = sampler.estimates if few else tuple(sampler(0) for _ in range(TIMED_SAMPLES))
+            count = max(LEAST_TIMED_SAMPLES, min(TIMED_SAMPLES, int(TIMED_NS / max(sampler.estimates[0], 1.0))))
+            samples = sampler.estimates if few else tuple(sampler(0) for _ in range(count))
         return Measured(ns=median(samples), samples_ns=samples, few_calls=few)
 
     def race(self, request: RaceRequest) -> RaceResult:

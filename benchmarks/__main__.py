@@ -1,13 +1,14 @@
-"""The command line: `python -m benchmarks rows|contractions|attention|mappings|vector_math` from the repository root.
+"""The command line: `python -m benchmarks rows|contractions|attention|mappings|...` from the repository root.
 Must not measure anything itself."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from rich.console import Console
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from benchmarks.suite import Ours, Settings
     from benchmarks.targets import Outcome
 
+Found = TypeVar("Found")
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 
 
@@ -144,6 +146,64 @@ def mappings(
             json.write_text(to_json(measured), encoding="utf-8")
 
 
+_Markdown = Annotated[Path | None, typer.Option("--markdown", help="Write the document.")]
+
+
+@app.command()
+def ablations(
+    json: _Json = None,
+    markdown: _Markdown = None,
+    only: _Only = None,
+    rounds: _Rounds = 15,
+    budget: Annotated[float, typer.Option(help="Seconds of each search: about a dozen a case.")] = 10.0,
+) -> None:
+    """What each mechanism is worth on eight rows: the table of docs/ablations.md."""
+    restart_with_required_settings()
+    from benchmarks import ablations as suite
+    from benchmarks.selection import cases_containing
+
+    with _usage():
+        cases = cases_containing(suite.ABLATION_CASES, only or ())
+    found: list[suite.Ablation] = []
+    made = suite.measure(cases, rounds=rounds, budget_s=budget, announce=print_progress)
+    _document(
+        made,
+        found.extend,
+        json,
+        lambda: suite.to_json(found),
+        markdown,
+        lambda: suite.markdown(found, budget_s=budget, rounds=rounds),
+    )
+
+
+@app.command()
+def interactions(
+    json: _Json = None,
+    markdown: _Markdown = None,
+    only: _Only = None,
+    rounds: _Rounds = 15,
+    count: Annotated[int, typer.Option("--candidates", min=1, help="Candidates to time of each combination.")] = 12,
+) -> None:
+    """Contractions inside nests, copies and specialization in every combination: docs/interactions.md."""
+    restart_with_required_settings()
+    from benchmarks import interactions as suite
+    from benchmarks.selection import cases_containing
+
+    labels = {case: label for label, case in suite.INTERACTION_CASES}
+    with _usage():
+        cases = [(labels[case], case) for case in cases_containing(tuple(labels), only or ())]
+    found: list[suite.Table] = []
+    made = suite.measure(cases, count=count, rounds=rounds, announce=print_progress)
+    _document(
+        made,
+        found.append,
+        json,
+        lambda: suite.to_json(found),
+        markdown,
+        lambda: suite.markdown(found, count=count, rounds=rounds),
+    )
+
+
 @app.command(name="vector_math")
 def vector_math(
     target: Annotated[
@@ -155,6 +215,35 @@ def vector_math(
     from benchmarks.vector_math import DEFAULT_TARGETS, main
 
     main(tuple(target or DEFAULT_TARGETS))
+
+
+def print_progress(text: str) -> None:
+    """One line on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _document(
+    steps: Iterable[Found],
+    keep: Callable[[Found], object],
+    json: Path | None,
+    as_json: Callable[[], str],
+    markdown: Path | None,
+    as_markdown: Callable[[], str],
+) -> None:
+    """Take the steps of a measurement; what they found is printed and written however they end."""
+    started = time.perf_counter()
+    try:
+        for step in steps:
+            keep(step)
+    except KeyboardInterrupt:
+        print_progress("interrupted: what was measured so far follows")
+    finally:
+        print_progress(f"{time.perf_counter() - started:.0f} s")
+        print(as_markdown(), end="")
+        if json is not None:
+            json.write_text(as_json(), encoding="utf-8")
+        if markdown is not None:
+            markdown.write_text(as_markdown(), encoding="utf-8")
 
 
 @contextmanager

@@ -3,12 +3,9 @@ Must not choose a candidate by hand: the model lists them, the clock picks, and 
 
 from __future__ import annotations
 
-import heapq
 import json
-import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
 from statistics import median
 
 from rich.console import Console
@@ -17,23 +14,13 @@ from rich.table import Table
 from autotune.calibration.prior import prior
 from autotune.ir.program import AxisKind, Program
 from autotune.jit import host_target
-from autotune.measure.cases import make_cases
-from autotune.measure.gate import Passed
-from autotune.measure.protocol import Kernel
-from autotune.measure.server import ForkServer
-from autotune.measure.session import Session
-from autotune.measure.states import CompileError, CompileTimeout, Crash
 from autotune.realizations.candidate import Candidate
-from autotune.realizations.legality import judge
-from autotune.realizations.verdict import Legal
 from autotune.search.join import Family, families_of
 from autotune.search.tables import Tables
-from benchmarks.buffers import Buffers
 from benchmarks.case import Case
 from benchmarks.cases import case
-from benchmarks.environment import pinned
-from benchmarks.ours import bind, kernel_of, loaded, winner_of
-from benchmarks.timing import Call, interleaved
+from benchmarks.field import checked, first_legal, timed
+from benchmarks.ours import kernel_of, winner_of
 
 CASES = (
     case("column_softmax", 129, 512),
@@ -44,9 +31,6 @@ CASES = (
 )
 SCALAR = "scalar"
 WINNER = "search winner"
-OF_ONE_STRUCTURE = 4
-"""Candidates of one mapping that share storage, fusion and transfers: the model may like one structure too well."""
-SEED = 20_261_130
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,14 +51,6 @@ class Line:
     failed: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Field:
-    """What is timed in one case: by mapping, the kernels by candidate that were found right, and how many were not."""
-
-    kernels: dict[str, dict[str, Kernel]]
-    failed: dict[str, int]
-
-
 def measure(
     cases: Sequence[Case], *, count: int, rounds: int, budget_s: float, announce: Callable[[str], None]
 ) -> Iterator[tuple[Line, ...]]:
@@ -83,9 +59,7 @@ def measure(
         announce(f"{each.name}: searching")
         winner = winner_of(each, budget_s)
         announce(f"{each.name}: compiling and checking")
-        field = _field(each, winner, count)
-        announce(f"{each.name}: timing")
-        yield _lines(each, field, rounds)
+        yield _lines(each, winner, count, rounds, announce)
 
 
 def to_json(lines: Sequence[Line]) -> str:
@@ -135,79 +109,27 @@ def candidates_by_mapping(program: Program, count: int) -> dict[str, list[Candid
     for family in families_of(program, target, Tables(target, prior(target))):
         first = family.candidate((0,) * len(family.tables))
         by_axis.setdefault(lane_axis(program, first), []).append(family)
-    found = {}
-    for axis, families in sorted(by_axis.items(), key=lambda item: -1 if item[0] is None else item[0]):
-        legal = (c for c in _best_first(families) if isinstance(judge(program, c, target), Legal))
-        found[mapping_name(program, axis)] = list(islice(legal, count))
-    return found
+    ordered = sorted(by_axis.items(), key=lambda item: -1 if item[0] is None else item[0])
+    return {mapping_name(program, axis): first_legal(program, target, families, count) for axis, families in ordered}
 
 
-def _best_first(families: Sequence[Family]) -> Iterator[Candidate]:
-    def stream(number: int, family: Family) -> Iterator[tuple[float, int, tuple[int, ...]]]:
-        for ns, picks in islice(family.best_first(), OF_ONE_STRUCTURE):
-            yield ns, number, picks
-
-    for _, number, picks in heapq.merge(*(stream(k, family) for k, family in enumerate(families))):
-        yield families[number].candidate(picks)
-
-
-def _field(of: Case, winner: Candidate, count: int) -> _Field:
-    """Compile and check everything in worker processes: what crashes, hangs or is wrong is counted and left out."""
-    kernel = kernel_of(of)
-    program = kernel.bind(**of.extents)
-    listed = {**candidates_by_mapping(program, count), WINNER: [winner]}
-    cases = make_cases(program, SEED, sizes=of.extents, scalars=dict(of.scalars), generator=kernel.inputs_function)
-    kernels: dict[str, dict[str, Kernel]] = {}
-    with ForkServer() as server, Session(server, program, host_target(), cases, seed=SEED) as session:
-        for name, candidates in listed.items():
-            pending = [(candidate, session.compile(candidate)) for candidate in candidates]
-            answers = ((candidate, future.result()) for candidate, future in pending)
-            kernels[name] = {candidate.id: made for candidate, made in answers if _right(session, made)}
-    failed = {name: len(candidates) - len(kernels[name]) for name, candidates in listed.items()}
+def _lines(of: Case, winner: Candidate, count: int, rounds: int, announce: Callable[[str], None]) -> tuple[Line, ...]:
+    program = kernel_of(of).bind(**of.extents)
     label = f"{WINNER}: {mapping_name(program, lane_axis(program, winner))}"
-    kernels[label], failed[label] = kernels.pop(WINNER), failed.pop(WINNER)
-    return _Field(kernels=kernels, failed=failed)
-
-
-def _right(session: Session, made: object) -> bool:
-    if isinstance(made, CompileError | CompileTimeout | Crash):
-        return False
-    return isinstance(session.gate(made), Passed)  # type: ignore[arg-type]  # what is no failure is a kernel
-
-
-# ---- times ----------------------------------------------------------------------------------------------------------
-def _lines(of: Case, field: _Field, rounds: int) -> tuple[Line, ...]:
-    """Time all candidates side by side; the first half of the rounds picks the best of each mapping, the second times
-    it, so that none is taken for its luck."""
-    buffers = Buffers(of, SEED)
-    largest = max(kernel.workspace_bytes for kernels in field.kernels.values() for kernel in kernels.values())
-    workspace = buffers.scratch(max(largest, 64))
-    prepared = {
-        (name, id): bind(loaded(id, kernel), of, buffers, workspace)
-        for name, kernels in field.kernels.items()
-        for id, kernel in kernels.items()
-    }
-    calls: list[Call] = [each.call for each in prepared.values()]
-    with pinned():
-        columns = interleaved(calls, rounds=2 * rounds, rng=random.Random(of.name))
-    times = dict(zip(prepared, columns, strict=True))
-    chosen = [
-        min(((name, id) for id in kernels), key=lambda key: median(times[key][:rounds]))
-        for name, kernels in field.kernels.items()
-        if kernels
-    ]
-    later = {key: times[key][rounds:] for key in chosen}
-    best = min(later.values(), key=median)
+    field = checked(of, {**candidates_by_mapping(program, count), label: [winner]})
+    announce(f"{of.name}: timing")
+    found = timed(of, field, rounds)
+    fastest = min(found.values(), key=lambda best: best.us)
     lines = [
         Line(
             case=of.name,
             mapping=name,
-            candidate=id,
-            us=median(later[name, id]) / 1e3,
-            ratio=median(own / least for own, least in zip(later[name, id], best, strict=True)),
+            candidate=best.candidate,
+            us=best.us,
+            ratio=median(best.ratios(fastest)),
             timed=len(field.kernels[name]),
             failed=field.failed[name],
         )
-        for name, id in chosen
+        for name, best in found.items()
     ]
     return tuple(sorted(lines, key=lambda line: line.us))

@@ -16,7 +16,7 @@ from autotune.realizations.apart import Apart
 from autotune.realizations.candidate import Buffered, Clones, Direct, Inline, Storage, Tile
 from autotune.realizations.context import ProgramFacts
 from autotune.realizations.factors import Factors
-from autotune.realizations.mechanisms import INLINE_CONTRACTIONS, SHARED_NESTS, without_lanes
+from autotune.realizations.mechanisms import INLINE_CONTRACTIONS, SHARED_NESTS, kept_lanes, without_lanes
 from autotune.realizations.regions import WRITTEN, Fork, Item, Loop, Trips, possible_sinks
 from autotune.realizations.regions import Block as RegionBlock
 from autotune.realizations.storage import forced_copies
@@ -109,7 +109,7 @@ class Enumerator:
         """Contractions computed inside nests, or apart where that is forbidden; their operands read in place, copied or
         packed."""
         factors = (Apart if INLINE_CONTRACTIONS in forbidden else Factors)(self.facts, self.graph, self.blocks)
-        for lanes in factors.lane_orders():
+        for lanes in dict.fromkeys(kept_lanes(self.program, order, forbidden) for order in factors.lane_orders()):
             for operands in factors.operands(lanes):
                 storage = tuple(sorted(operands.storage.items()))
                 fused, *rest = self.partitions(storage, None)

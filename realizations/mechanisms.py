@@ -207,13 +207,16 @@ OFF_BY_DEFAULT: frozenset[str] = frozenset()
 """Mechanisms that a search leaves out unless it is asked to allow them."""
 
 
+def kept_lanes(program: Program, lanes: tuple[int, ...], forbidden: frozenset[str]) -> tuple[int, ...]:
+    """An order of preference of lane axes less those that are forbidden."""
+    if LANES_OVER_PROGRAMS in forbidden:
+        lanes = tuple(axis for axis in lanes if axis not in program.parallel)
+    return lanes[:1] if MIXED_LANES in forbidden else lanes
+
+
 def without_lanes(program: Program, structure: Structure, forbidden: frozenset[str]) -> Structure:
     """The structure with those nests scalar that would have lanes of a forbidden kind."""
-    kept = structure.lanes
-    if LANES_OVER_PROGRAMS in forbidden:
-        kept = tuple(axis for axis in kept if axis not in program.parallel)
-    if MIXED_LANES in forbidden:
-        kept = kept[:1]
+    kept = kept_lanes(program, structure.lanes, forbidden)
     return replace(structure, lanes=kept, across=tuple((nest, axis) for nest, axis in structure.across if axis in kept))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
 from math import prod
@@ -129,9 +129,13 @@ def search_set(
     )
 
 
-def families_of(program: Program, target: Target, tables: Tables) -> Iterator[Family]:
-    """Every structure that some legal choice of its nests can realize, with its tables."""
+def families_of(
+    program: Program, target: Target, tables: Tables, wanted: Callable[[Structure], bool] | None = None
+) -> Iterator[Family]:
+    """Every (wanted) structure that some legal choice of its nests can realize, with its tables."""
     for structure in structures(program, target, tables.forbidden):
+        if wanted is not None and not wanted(structure):
+            continue
         family = _family(program, target, structure, tables)
         if family is not None and family.size:
             yield family

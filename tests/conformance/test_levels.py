@@ -31,6 +31,7 @@ _ELSEWHERE = (
     ("avx2", "column_softmax", "M=5,N=13"),
     ("avx2", "softmax", "M=1,N=1"),
     ("sse2", "column_softmax", "M=1,N=1"),
+    ("avx512", "matmul", "M=5,K=3,N=17"),
 )
 _OTHER_KERNELS = """
 # ruff: noqa: F821

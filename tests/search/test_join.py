@@ -41,7 +41,8 @@ def _every_combination(families: list[join.Family]) -> list[tuple[float, object]
     found = []
     for family in families:
         for picks in itertools.product(*(range(len(table)) for table in family.tables)):
-            found.append((sum(row.ns for row in family.rows(picks)), family.candidate(picks)))
+            ns = family.overhead.ns + sum(row.ns for row in family.rows(picks))
+            found.append((ns, family.candidate(picks)))
     return sorted(found, key=lambda pair: pair[0])
 
 

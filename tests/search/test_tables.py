@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from autotune.calibration.price import price
+from autotune.calibration.price import issue_ns, movement_ns, price
 from autotune.calibration.prior import prior
 from autotune.realizations.choices import loop_choices
 from autotune.realizations.context import ProgramFacts
@@ -16,6 +16,7 @@ from autotune.realizations.predict import count
 from autotune.realizations.structure import assemble
 from autotune.realizations.targets import named_target
 from autotune.realizations.tiled import tiled
+from autotune.realizations.traffic import Traffic, traffic
 from autotune.realizations.verdict import Legal, Refusal
 from autotune.search.join import families_of
 from autotune.search.tables import RefusalCounts, Tables
@@ -29,16 +30,25 @@ _TARGET = named_target("avx2")
     ("example", "shape"), [("softmax", "M=5,N=13"), ("rmsnorm", "M=19,N=67"), ("gelu", "M=19,N=67")]
 )
 def test_the_sum_over_tables_is_near_the_price_of_the_whole_program(example: str, shape: str) -> None:
+    """Near, and never beyond the sum of all work, chains and movement: of each nest the longest of the three counts,
+    so nests that different ones of them bound take longer one by one than the whole's longest."""
     workload, prices = bound(example, shape), prior(_TARGET)
     found, _ = families(workload, _TARGET)
-    rng = random.Random(11)
+    rng, near = random.Random(11), []
     for family in rng.sample(found, min(12, len(found))):
         picks = random_picks(family, rng)
-        rows = family.rows(picks)
-        plan = lower(workload.program, family.candidate(picks))
+        candidate = family.candidate(picks)
+        plan = lower(workload.program, candidate)
+        facts = ProgramFacts(tiled(workload.program, candidate.tiles).program, _TARGET)
+        around = contexts(facts, plan, plan.bodies[-1], candidate)
+        moved = sum((traffic(context, plan) for context in around), Traffic())
         counted = count(plan, _TARGET)
-        whole = price(counted.events, counted.dependent_steps, prices)
-        assert sum(row.ns for row in rows) == pytest.approx(whole, rel=0.35)
+        whole = price(counted.events, counted.dependent_steps, prices, moved)
+        chain = counted.dependent_steps * prices.dependent_step_ns
+        total = family.overhead.ns + sum(row.ns for row in family.rows(picks))
+        assert 0.9 * whole <= total <= 1.1 * (issue_ns(counted.events, prices) + chain + movement_ns(moved, prices))
+        near.append(total == pytest.approx(whole, rel=0.1))
+    assert sum(near) >= 0.75 * len(near)
 
 
 @pytest.mark.parametrize("example", ["softmax", "column_softmax"])

@@ -3,6 +3,7 @@ Must not know what was timed."""
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,6 +12,8 @@ from autotune.jit import host_target, llvm_version
 
 SMALLEST_EFFECT = 0.01
 """A ratio this near to 1 says nothing, however steady it is."""
+
+UNSURE = 0.05
 
 
 def spread(ratios: Sequence[float]) -> tuple[float, float, float]:
@@ -21,9 +24,20 @@ def spread(ratios: Sequence[float]) -> tuple[float, float, float]:
     return cuts[0], statistics.median(ratios), cuts[-1]
 
 
+def interval(ratios: Sequence[float]) -> tuple[float, float]:
+    """The 95 % confidence interval of the median, by order statistics; the extremes of fewer than six ratios."""
+    ordered, count = sorted(ratios), len(ratios)
+    skipped, below = 0, 0.5**count
+    while below + math.comb(count, skipped + 1) * 0.5**count <= UNSURE / 2:
+        skipped += 1
+        below += math.comb(count, skipped) * 0.5**count
+    return ordered[skipped], ordered[-1 - skipped]
+
+
 def sign(ratios: Sequence[float]) -> int:
-    """1 where nine in ten ratios lie above 1 and the median clearly so, -1 where below, else 0."""
-    low, middle, high = spread(ratios)
+    """1 where the median lies above 1 beyond noise and by more than SMALLEST_EFFECT, -1 where below, else 0."""
+    low, high = interval(ratios)
+    middle = statistics.median(ratios)
     if low > 1.0 and middle > 1.0 + SMALLEST_EFFECT:
         return 1
     return -1 if high < 1.0 and middle < 1.0 - SMALLEST_EFFECT else 0

@@ -57,7 +57,7 @@ def _loop_choices(
         return
     for lanes in lane_options(context, axis):
         across = None if lanes == 1 else axis
-        for blocks in block_options(context, across, lanes):
+        for blocks in block_options(context, across, lanes, forbidden):
             for tail in tail_options(context, across, lanes):
                 yield NestChoice(axis=across, lanes=lanes, blocks=blocks, chains=1, tail=tail, variants=variants)
 
@@ -90,13 +90,21 @@ def lane_options(context: NestContext, axis: int | None) -> tuple[int, ...]:
     return tuple(lanes for lanes in options if block is None or block % lanes == 0) or tuple(options)
 
 
-def block_options(context: NestContext, axis: int | None, lanes: int) -> Iterator[tuple[Block, ...]]:
-    """Register blocks: steps along the vector axis, programs side by side, columns of a transposition."""
+def block_options(
+    context: NestContext, axis: int | None, lanes: int, forbidden: frozenset[str] = frozenset()
+) -> Iterator[tuple[Block, ...]]:
+    """Register blocks: steps along the vector axis, programs side by side, columns of a transposition.
+
+    Programs stand side by side as a whole, and one after another only where blocks are forbidden.
+    """
     native = lanes == context.facts.target.lanes(context.widest) or axis is None
     tables = []
     for loop in context.nest.loops:
         extent = context.extent(loop.axis)
-        tables.append([(loop.axis, f) for f in _factors(context, loop.axis, axis, lanes, extent, native)])
+        factors = _factors(context, loop.axis, axis, lanes, extent, native)
+        if 1 not in factors and mechanisms.BLOCKS & forbidden:
+            factors = (1, *factors)
+        tables.append([(loop.axis, f) for f in factors])
     for combination in product(*tables):
         if prod(f for _, f in combination) <= MAX_UNROLLED_POINTS:
             yield tuple(Block(axis=a, factor=f) for a, f in combination if f > 1)

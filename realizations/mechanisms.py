@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeAlias
 
-from autotune.ir.buffer import Planner, Transfer
+from autotune.ir.buffer import Transfer
 from autotune.ir.phases import Phase, PhaseKind
 from autotune.ir.program import AxisKind, Program
 from autotune.realizations.candidate import Block, Buffered, Candidate, Clones, Compute, Contribution
@@ -99,17 +99,19 @@ def _unrolls(blocks: Sequence[Block], reduced: frozenset[int]) -> bool:
 
 
 INLINE_CONTRACTIONS = "inline-contractions"
+REGISTER_BLOCKS, TWO_AXIS_BLOCKS = "register-blocks", "two-axis-blocks"
+BLOCKS = frozenset({REGISTER_BLOCKS, TWO_AXIS_BLOCKS})
 SHARED_NESTS = "shared-nests"
 LANES_OVER_PROGRAMS = "lanes-over-programs"
 MIXED_LANES = "mixed-lanes"
 MECHANISMS: tuple[Mechanism, ...] = (
     Mechanism(
-        name="register-blocks",
+        name=REGISTER_BLOCKS,
         meaning="a step of a nest computes several outputs a lane",
         block=lambda blocks, reduced: _blocked_outputs(blocks, reduced) > 0,
     ),
     Mechanism(
-        name="two-axis-blocks",
+        name=TWO_AXIS_BLOCKS,
         meaning="a register block takes several steps along two output axes",
         block=lambda blocks, reduced: _blocked_outputs(blocks, reduced) > 1,
     ),
@@ -195,11 +197,6 @@ MECHANISMS: tuple[Mechanism, ...] = (
         name="prefetch",
         meaning="streams of a contraction are asked for ahead of their use",
         inside=lambda part: part.prefetch_bytes > 0,
-    ),
-    Mechanism(
-        name="planners",
-        meaning="workspace buffers are placed by another planner than the linear one",
-        whole=lambda part: part.fixed.planner is not Planner.LINEAR,
     ),
 )
 NAMES = tuple(mechanism.name for mechanism in MECHANISMS)

@@ -104,6 +104,29 @@ def test_options_reach_the_search(command: Command, row_sum: Path, searched: Fak
     assert (asked["database"], asked["target"]) == (tmp_path / "x.db", "sse2")
 
 
+def test_mechanisms_are_forbidden_and_allowed(command: Command, row_sum: Path, searched: FakeSearch) -> None:
+    command("search", row_sum, "--forbid", "chains", "--forbid", "copies", "--allow", "panels")
+    (asked,) = searched.asked
+    assert (asked["forbid"], asked["allow"]) == (("chains", "copies"), ("panels",))
+
+
+def test_an_unknown_mechanism_lists_the_known(command: Command, row_sum: Path, searched: FakeSearch) -> None:
+    ran = command("search", row_sum, "--forbid", "magic")
+    assert ran.code == ExitCode.BAD_INPUT and not searched.asked
+    assert "'magic'" in ran.err and "register-blocks" in ran.err
+
+
+def test_help_names_the_option(command: Command) -> None:
+    assert "--forbid MECHANISM" in command("search", "--help").out
+
+
+def test_what_was_forbidden_is_said(command: Command, row_sum: Path) -> None:
+    ran = command("search", row_sum, "--forbid", "chains", "--max-trials", 2)
+    assert "without chains" in ran.out
+    document = json.loads(command("search", row_sum, "--forbid", "chains", "--max-trials", 2, "--json").out)
+    assert document["results"][0]["forbidden"] == ["chains"]
+
+
 def test_one_bad_outcome_decides_the_exit_code(command: Command, row_sum: Path, searched: FakeSearch) -> None:
     searched.endings = [Ending.NOTHING_CORRECT, Ending.IMPROVED]
     ran = command("search", row_sum, "--shape", "M=1,N=2", "--shape", "M=2,N=1")

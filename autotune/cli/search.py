@@ -54,12 +54,14 @@ def search(
         typer.Option(
             "--forbid",
             metavar="MECHANISM",
-            help="Try no candidate but the reference that uses it, chains or copies say; any other word lists all.",
+            help="Leave out what uses it, but for the reference; a wrong name lists the known. May be repeated.",
         ),
     ] = None,
     allow: Annotated[
         list[str] | None,
-        typer.Option("--allow", metavar="MECHANISM", help="Try what uses it although it is off by default."),
+        typer.Option(
+            "--allow", metavar="MECHANISM", help="Try what uses it although it is off by default. May be repeated."
+        ),
     ] = None,
     db: DatabasePath = None,
     as_json: AsJson = False,

@@ -173,7 +173,8 @@ def refuse_nest(context: NestContext) -> Iterator[Refusal]:
             lanes=loop.lanes, dtype=context.widest.value, registers=registers, limit=MAX_REGISTERS_A_VALUE
         )
     block = context.blocks.get(loop.axis)
-    if block is not None and block % loop.lanes:
+    whole = block == context.facts.program.axes[loop.axis].extent.constant  # one packet, its tail like any other's
+    if block is not None and block % loop.lanes and not whole:
         yield LanesExceedBlock(axis=loop.axis, lanes=loop.lanes, block=block)
     for sink in context.reductions:
         reduce = context.reduce(sink)

@@ -258,6 +258,8 @@ def _reads_first(context: NestContext, sink: int, store: Store, access: LoadAcce
     """Whether a nest evaluates a load at each point before the store there, and no other point's store reaches it."""
     if access.moved or access.load.index != store.index:
         return False
+    if access.within is not None and access.axes & {loop.axis for loop in context.inline[access.within].loops}:
+        return False  # a reduction reads every place at each point
     sinks = context.nest.sinks
     early = {v for s in sinks[: sink + 1] for v in context.computed_for(context.at_points(s))}
     late = {v for s in sinks for v in context.computed_for(context.at_end(s))}

@@ -346,6 +346,10 @@ SPECIAL: tuple[tuple[str, str, str, tuple[int, int], Target, Change], ...] = (
     ),
     ("snapshot-lost", "in_place_twice", "would be read again after tensor t0 was overwritten", (5, 17), AVX512, direct),
     (
+        *("snapshot-lost", "in_place", "would be read again after tensor t0 was overwritten", (5, 17), AVX512),
+        inside(Contribution()),
+    ),
+    (
         "reads-unfinished-store",
         "in_place_twice",
         "reads what its own nest writes to tensor t0",

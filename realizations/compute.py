@@ -225,7 +225,8 @@ def _inline_obstacle(
     inside = context.computed_for((reduce.body,))
     if any(other.value in inside for other in context.nest.inline):
         return "another reduction is computed inside it"
-    if any(isinstance(context.facts.lets[v].value, Reindex) for v in context.computed_for((spec.value,)) - inside):
+    moved = (let.id for let in context.computed if isinstance(let.value, Reindex))
+    if any(spec.value in context.computed_for((value,)) for value in moved):
         return "it is read along other axes than its own"
     if own is None:
         if spec.group > 1:

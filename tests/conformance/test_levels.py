@@ -147,7 +147,7 @@ def test_enumeration_meets_the_refusal_rules(others: dict[str, object]) -> None:
         met |= set(families(bound(example, shape), named_target(name))[1].counts)
     assert met >= {
         "overlap-unsafe",
-        "lanes-exceed-block",
+        "factor-exceeds-extent",
         "transpose-impossible",
         "mask-unsupported",
         "lanes-too-wide",

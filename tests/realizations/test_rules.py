@@ -346,6 +346,10 @@ SPECIAL: tuple[tuple[str, str, str, tuple[int, int], Target, Change], ...] = (
     ),
     ("snapshot-lost", "in_place_twice", "would be read again after tensor t0 was overwritten", (5, 17), AVX512, direct),
     (
+        *("inline-not-realized", "outer_of_normalized", "it is read along other axes than its own", (5, 17), AVX512),
+        inside(Contribution()),
+    ),
+    (
         *("snapshot-lost", "in_place", "would be read again after tensor t0 was overwritten", (5, 17), AVX512),
         inside(Contribution()),
     ),

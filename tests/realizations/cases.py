@@ -19,7 +19,10 @@ ROWS = ("M", "A", "B")
 COLUMNS = ("N", "D", "C")
 FIXED = {"K": 3, "V": 9, "H": 4, "G": 4}
 SHAPES = ((5, 17), (17, 31), (1, 1), (33, 7), (2, 65), (16, 16), (3, 0), (0, 4), (7, 33), (32, 15))
-UNDEFINED = {("largest_place_down", (3, 0)), ("largest_place", (3, 0)), ("integer_places", (3, 0))}
+UNDEFINED = {
+    (name, (3, 0))
+    for name in ("largest_place_down", "largest_place", "integer_places", "over_two_axes", "places_of_bits")
+}
 """Kernels that take the largest of nothing at some shape."""
 
 

@@ -31,6 +31,8 @@ from autotune.settings import load_settings
 from autotune.store.database import open_database
 from autotune.store.keys import workload_of
 
+COUNTS_FILE = "counts.sqlite"  # beside the policy database: nests counted before, rebuilt where it is missing
+
 
 def search(
     kernel: Kernel,
@@ -74,18 +76,20 @@ def search(
     notify(PhaseStarted(title=workload.title, phase=Phase.TRACE))
     verify(program)
     refuse_block_dependent(kernel, given, seed)
+    place = database or load_settings().database
+    counts = place.with_name(COUNTS_FILE)
 
     if not can_run(machine):
         notify(PhaseStarted(title=workload.title, phase=Phase.ENUMERATE))
-        space = search_set(program, machine, prior(machine), seed=seed, forbidden=forbidden)
+        space = search_set(program, machine, prior(machine), seed=seed, counts=counts, forbidden=forbidden)
         with ForkServer() as server, Session(server, program, machine, (), seed=seed) as compiler:
             return compile_only(
                 space, compiler, workload, limits, target=machine.name, seed=seed, watch=watch, on_event=notify
             )
 
-    with open_database(database or load_settings().database) as store, ForkServer() as server:
+    with open_database(place) as store, ForkServer() as server:
         notify(PhaseStarted(title=workload.title, phase=Phase.ENUMERATE))
-        space = search_set(program, machine, prior(machine), seed=seed, forbidden=forbidden)
+        space = search_set(program, machine, prior(machine), seed=seed, counts=counts, forbidden=forbidden)
         refused = refused_rules(space.refused)
         book = Notebook(store, workload, legal_count=space.legal_count, refused=refused, forbidden=forbidden)
         if not space.candidates or book.covers(limits, seed):

@@ -187,17 +187,7 @@ class MergeSide:
 
 
 Value: TypeAlias = (
-    Const
-    | ScalarArgument
-    | IndexValue
-    | Load
-    | Elementwise
-    | Reduce
-    | Reindex
-    | Carried
-    | Final
-    | Joined
-    | MergeSide
+    Const | ScalarArgument | IndexValue | Load | Elementwise | Reduce | Reindex | Carried | Final | Joined | MergeSide
 )
 
 
@@ -282,7 +272,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class If:
-    """Branch number `branch` (dense, in program order) on a scalar bool value; its results are read through `Joined`."""
+    """Branch number `branch` (dense, in program order) on a scalar bool value; `Joined` reads its results."""
 
     branch: int
     condition: int

@@ -383,6 +383,8 @@ class _BodyLowering:
             steps.append(self.copy_nest(carry.updated, aside[slot], phase, loops))
         for slot in plan.order:
             updated = statement.carries[slot].updated
+            if self.materialized.get(updated) == state[slot]:
+                continue  # it keeps its state
             steps.append(self.copy_nest(updated, state[slot], phases[slot], loops, aside.get(slot)))
         return steps
 

@@ -82,8 +82,9 @@ def _parts(builder: CountingBuilder, levels: int, axes: dict[int, int]) -> tuple
     where: list[tuple[int, tuple[LoopName, ...], float]] = []
     merged: dict[tuple[int, tuple[LoopName, ...]], list[float]] = {}
     for number, place in enumerate(builder.places):
+        loops: tuple[LoopName, ...] = ()
         if number < levels:
-            level, loops, factor = number, (), 1.0
+            level, factor = number, 1.0
         else:
             assert place.around is not None
             level, loops, factor = where[place.around]

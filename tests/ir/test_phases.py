@@ -137,7 +137,7 @@ def test_json_and_node_link_are_read_back(make: Callable[[], Program]) -> None:
     assert nx.utils.graphs_equal(again, graph.networkx())
 
 
-@given(whole_programs(control=False))
+@given(whole_programs())
 def test_any_graph_is_acyclic_without_its_carried_edges(program: Program) -> None:
     graph = phase_graph(program)
     assert [p.number for p in graph.phases] == list(range(len(graph.phases)))
@@ -149,7 +149,7 @@ def test_any_graph_is_acyclic_without_its_carried_edges(program: Program) -> Non
             assert graph.owners[value] in (phase.number, None)
 
 
-@given(whole_programs(control=False))
+@given(whole_programs())
 def test_names_do_not_enter(program: Program) -> None:
     other = replace(
         program,

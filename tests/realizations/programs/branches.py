@@ -236,3 +236,29 @@ def decided_by_any(x: at.f32["M", "N"], y: at.f32["M", "N"]):
         if at.any(v > 1.5):
             v = at.minimum(v, 1.5)
         y[row, :] = v
+
+
+@at.kernel
+def products_while(x: at.f32["M", "N"], w: at.f32["N", "N"], y: at.f32["M", "N"], trips: at.i32 = 3):
+    M, N = x.shape
+    for row in at.parallel(M):
+        v, n = x[row, :], 0
+        while n < trips:
+            u = at.dot(v, w[:, :])
+            v = u / (at.max(at.abs(u)) + 1.0)
+            n += 1
+        y[row, :] = v
+
+
+@at.kernel
+def products_in_arms(x: at.f32["M", "N"], w: at.f32["N", "V"], y: at.f32["M", "V"], mode: at.i32 = 1):
+    M, N = x.shape
+    V = w.shape[1]
+    for i, j in at.parallel(at.tile(M), at.tile(V)):
+        acc = at.zeros((i, j))
+        if mode > 0:
+            for k in at.tile(N):
+                acc += at.dot(x[i, k], w[k, j])
+            if mode == 1:
+                acc = at.maximum(acc, 0.0)
+        y[i, j] = acc

@@ -26,6 +26,7 @@ MAX_OUTPUT_BLOCKS = 6
 GROUPS = (1, 2, 4, 8)
 SPARE_REGISTERS = 3
 PREFETCH_BYTES = (0, 16384)
+STREAMED_L2S = 4  # tensors this many times the second level come from beyond it in every call
 
 
 def loop_choices(
@@ -282,7 +283,7 @@ def contributions(
     last = spec.loops[-1].axis
     outputs = prod(b.factor for b in blocks if b.axis in context.facts.lets[spec.value].axes)
     extent = context.extent(last)
-    streamed = tensor_bytes(context) > target.l2_bytes
+    streamed = tensor_bytes(context) > STREAMED_L2S * target.l2_bytes
     prefetches = PREFETCH_BYTES if streamed else (0,)
     if own is None:
         wanted = (1,) if outputs >= 12 else (1, 2) if outputs >= 6 else (1, 2, 4)

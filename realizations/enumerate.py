@@ -16,7 +16,7 @@ from autotune.realizations.apart import Apart
 from autotune.realizations.candidate import Buffered, Clones, Direct, Inline, Storage, Tile
 from autotune.realizations.context import ProgramFacts
 from autotune.realizations.factors import Factors
-from autotune.realizations.mechanisms import INLINE_CONTRACTIONS, SHARED_NESTS, kept_lanes, without_lanes
+from autotune.realizations.mechanisms import INLINE_CONTRACTIONS, LOOP_SPLITS, SHARED_NESTS, kept_lanes, without_lanes
 from autotune.realizations.regions import WRITTEN, Fork, Item, Loop, Trips, possible_sinks
 from autotune.realizations.regions import Block as RegionBlock
 from autotune.realizations.storage import forced_copies
@@ -106,16 +106,19 @@ class Enumerator:
 
     # ---- programs with contractions -----------------------------------------------------------------------------
     def contracting(self, forbidden: frozenset[str] = frozenset()) -> Iterator[Structure]:
-        """Contractions computed inside nests, or apart where that is forbidden; their operands read in place, copied or
-        packed."""
+        """Contractions computed inside nests, or apart where that is forbidden; operands in place, copied or packed.
+
+        Loops are left whole for the plainest operands of each lane order alone, unless splitting is forbidden.
+        """
         factors = (Apart if INLINE_CONTRACTIONS in forbidden else Factors)(self.facts, self.graph, self.blocks)
+        splits = tuple(factors.splits())
         for lanes in dict.fromkeys(kept_lanes(self.program, order, forbidden) for order in factors.lane_orders()):
-            for operands in factors.operands(lanes):
+            for position, operands in enumerate(factors.operands(lanes)):
                 storage = tuple(sorted(operands.storage.items()))
                 fused, *rest = self.partitions(storage, None)
                 nests = rest[-1] if rest and SHARED_NESTS in forbidden else fused
                 for packet in self.clones:
-                    for predicates in factors.splits():
+                    for predicates in splits if position == 0 or LOOP_SPLITS in forbidden else splits[:1]:
                         yield Structure(
                             tiles=self.tiles,
                             lanes=lanes,

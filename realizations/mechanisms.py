@@ -102,6 +102,7 @@ INLINE_CONTRACTIONS = "inline-contractions"
 REGISTER_BLOCKS, TWO_AXIS_BLOCKS = "register-blocks", "two-axis-blocks"
 BLOCKS = frozenset({REGISTER_BLOCKS, TWO_AXIS_BLOCKS})
 SHARED_NESTS = "shared-nests"
+LOOP_SPLITS = "loop-splits"
 LANES_OVER_PROGRAMS = "lanes-over-programs"
 MIXED_LANES = "mixed-lanes"
 MECHANISMS: tuple[Mechanism, ...] = (
@@ -179,7 +180,7 @@ MECHANISMS: tuple[Mechanism, ...] = (
         lanes=lambda axes: len(axes) > 1,
     ),
     Mechanism(
-        name="loop-splits",
+        name=LOOP_SPLITS,
         meaning="a loop is split where a comparison of indices is known to hold",
         whole=lambda part: bool(part.fixed.predicates),
     ),

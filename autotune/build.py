@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from autotune import jit
 from autotune.errors import AutotuneError
 from autotune.ir.buffer import BufferProgram
+from autotune.ir.buffer_verify import verify_buffer_program
 from autotune.ir.program import Program
 from autotune.realizations.candidate import Candidate
 from autotune.realizations.emit import emit
@@ -46,15 +47,18 @@ class CompiledKernel:
 
 
 def plan(program: Program, candidate: Candidate, target: Target) -> BufferProgram:
-    """The buffer program of a legal candidate.
+    """The buffer program of a legal candidate, verified on its own.
 
-    Raises: IllegalCandidateError with every reason where the candidate is refused.
+    Raises: IllegalCandidateError with every reason where the candidate is refused; InvalidBufferProgram with the first
+    broken rule where lowering went wrong.
     """
     verdict = judge(program, candidate, target)
     if isinstance(verdict, Refused):
         reasons = "; ".join(f"{reason.rule}: {reason.sentence}" for reason in verdict.reasons)
         raise IllegalCandidateError(what=f"candidate {candidate.id} is not legal here: {reasons}")
-    return lower(program, candidate)
+    lowered = lower(program, candidate)
+    verify_buffer_program(lowered)
+    return lowered
 
 
 def emit_text(buffer_program: BufferProgram, target: Target) -> tuple[str, int]:
@@ -67,7 +71,7 @@ def emit_text(buffer_program: BufferProgram, target: Target) -> tuple[str, int]:
 def build(program: Program, candidate: Candidate, target: Target) -> CompiledKernel:
     """Compile one candidate of a bound program. Equal arguments give equal object bytes.
 
-    Raises: IllegalCandidateError; what LLVM raises. LLVM may also end the process, so searches call this in a worker.
+    Raises: IllegalCandidateError; InvalidBufferProgram; what LLVM raises. LLVM may also end the process, so searches call this in a worker.
     """
     started = time.perf_counter()
     buffer_program = plan(program, candidate, target)

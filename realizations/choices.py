@@ -26,7 +26,7 @@ MAX_OUTPUT_BLOCKS = 6
 GROUPS = (1, 2, 4, 8)
 SPARE_REGISTERS = 3
 PREFETCH_BYTES = (0, 16384)
-STREAMED_L2S = 4  # tensors this many times the second level come from beyond it in every call
+FEW_USES = 8  # multiply-adds a byte below which reading operands from beyond the second level bounds a contraction
 
 
 def loop_choices(
@@ -283,8 +283,7 @@ def contributions(
     last = spec.loops[-1].axis
     outputs = prod(b.factor for b in blocks if b.axis in context.facts.lets[spec.value].axes)
     extent = context.extent(last)
-    streamed = tensor_bytes(context) > STREAMED_L2S * target.l2_bytes
-    prefetches = PREFETCH_BYTES if streamed else (0,)
+    prefetches = PREFETCH_BYTES if _streams(context) else (0,)
     if own is None:
         wanted = (1,) if outputs >= 12 else (1, 2) if outputs >= 6 else (1, 2, 4)
         chains = (1,) if outputs >= 4 else (1, 4)
@@ -314,3 +313,9 @@ def contributions(
         block = (Block(axis=own, factor=factor),) if factor > 1 else ()
         chosen = Contribution(axis=own, lanes=lanes, blocks=block, group=group, prefetch_bytes=ahead)
         yield InlineChoice(phase=phase, value=spec.value, contribution=chosen)
+
+
+def _streams(context: NestContext) -> bool:
+    """Whether contractions wait for tensors that come from beyond the second level in every call."""
+    touched = tensor_bytes(context)
+    return touched > context.facts.target.l2_bytes and context.facts.multiply_adds < FEW_USES * touched

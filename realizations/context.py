@@ -96,6 +96,16 @@ class ProgramFacts:
         touched = (self.program.tensor(t) for t in {*self.program.loaded_tensors(), *self.program.stored_tensors()})
         return sum(prod(extent.constant for extent in t.shape) * t.dtype.size_bytes for t in touched)
 
+    @cached_property
+    def multiply_adds(self) -> int:
+        """Products that the contractions of a call sum, were every loop as long as it can be."""
+        found = 0
+        for let in self.definitions.values():
+            if isinstance(let.value, Reduce) and let.value.contraction is not None:
+                axes = {*self.lets[let.value.body].axes, *let.value.axes, *self.place(let).loops}
+                found += prod(self.ranges.most(axis) for axis in axes)
+        return found
+
     def conditions_varying_along(self, axis: int) -> tuple[int, ...]:
         """Conditions of branches and while loops that depend on the coordinate along an axis."""
         deciding = {s.condition for s in statements(self.program.body) if isinstance(s, If | While)}

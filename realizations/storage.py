@@ -9,7 +9,7 @@ from itertools import combinations
 from math import prod
 from typing import ClassVar
 
-from autotune.ir.buffer import Body, BufferProgram, ReduceInto, StoreTensor, Tail, Transfer
+from autotune.ir.buffer import Body, BufferProgram, ReduceInto, StorageClass, StoreTensor, Tail, Transfer
 from autotune.ir.ownership import truth_values
 from autotune.ir.phases import Phase, PhaseGraph, PhaseKind
 from autotune.ir.program import Elementwise, Load, Reindex, Store
@@ -328,11 +328,16 @@ def _comes_late(facts: ProgramFacts, user: Phase, store: Store, load: Place) -> 
 def refuse_workspace(facts: ProgramFacts, plan: BufferProgram) -> Iterator[Refusal]:
     """Private buffers fit half of the second-level cache; what no candidate can do without is let through."""
     limit = facts.target.l2_bytes // 2
-    if plan.workspace_bytes <= limit:
+    needed = max(plan.workspace_bytes + _stack_bytes(body) for body in plan.bodies)
+    if needed <= limit:
         return
     few = prod(block for _, block in plan.blocks) <= facts.target.lanes(DType.F32)
     if not few or any(_optional(facts, body) for body in plan.bodies):
-        yield WorkspaceTooLarge(needed_bytes=plan.workspace_bytes, limit_bytes=limit)
+        yield WorkspaceTooLarge(needed_bytes=needed, limit_bytes=limit)
+
+
+def _stack_bytes(body: Body) -> int:
+    return sum(buffer.size_bytes for buffer in body.buffers if buffer.storage is StorageClass.STACK)
 
 
 def _optional(facts: ProgramFacts, body: Body) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count, islice
 from math import prod
 from pathlib import Path
@@ -15,10 +15,11 @@ import numpy as np
 
 from autotune.calibration.price import price
 from autotune.calibration.prior import Prices
-from autotune.ir.buffer import Tail
+from autotune.ir.buffer import Buffer, BufferProgram, Planner, Tail
 from autotune.ir.program import Program
 from autotune.realizations import packet
 from autotune.realizations.candidate import Candidate
+from autotune.realizations.context import ProgramFacts
 from autotune.realizations.enumerate import structures
 from autotune.realizations.legality import contexts, refuse_candidate, refuse_tiles
 from autotune.realizations.lower import lower
@@ -36,6 +37,8 @@ from autotune.search.tally_file import counted
 K_BEST = 6_000
 K_BEST_OF_ONE_STRUCTURE = 200
 SAMPLE = 500
+PLANNED = 16
+"""How many of the best are also tried with other placements of their buffers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,10 @@ def search_set(
     legal = sum(family.size for family in families)
     for total, candidate in _k_best(families, target, tables.refusals, limit):
         chosen.setdefault(candidate, (total, FROM_MODEL))
+    first = [(candidate, ns) for candidate, (ns, _) in islice(chosen.items(), PLANNED)]
+    for total, candidate in _placed_otherwise(program, target, first, tables.refusals):
+        chosen[candidate] = (total, FROM_MODEL)
+        legal += 1
     for total, candidate in _uniform(families, target, sample, random.Random(seed)):
         chosen[candidate] = (total, FROM_SAMPLE)
     if reference not in chosen:
@@ -168,6 +175,27 @@ def _family(program: Program, target: Target, structure: Structure, tables: Tabl
         return None
     partial = any(not body.full for body in plan.bodies)
     return Family(structure, numbers, rows, overhead, partial)
+
+
+def _placed_otherwise(
+    program: Program, target: Target, candidates: Sequence[tuple[Candidate, float]], refusals: RefusalCounts
+) -> Iterator[tuple[float, Candidate]]:
+    """The given candidates under each planner that places their buffers elsewhere, at the same predicted time: the
+    model knows no difference, so the clock decides."""
+    for candidate, ns in candidates:
+        known = {_places(lower(program, candidate))}
+        for planner in Planner:
+            other = replace(candidate, planner=planner)
+            plan = lower(program, other)
+            if (places := _places(plan)) in known:
+                continue
+            known.add(places)
+            if not refusals.add(refuse_workspace(ProgramFacts(plan.program, target), plan)):
+                yield ns, other
+
+
+def _places(plan: BufferProgram) -> tuple[tuple[Buffer, ...], ...]:
+    return tuple(body.buffers for body in plan.bodies)
 
 
 def _plain() -> NestChoice:

@@ -71,7 +71,8 @@ def emit_text(buffer_program: BufferProgram, target: Target) -> tuple[str, int]:
 def build(program: Program, candidate: Candidate, target: Target) -> CompiledKernel:
     """Compile one candidate of a bound program. Equal arguments give equal object bytes.
 
-    Raises: IllegalCandidateError; InvalidBufferProgram; what LLVM raises. LLVM may also end the process, so searches call this in a worker.
+    Raises: IllegalCandidateError; InvalidBufferProgram; what LLVM raises. LLVM may also end the process, so searches
+    call this in a worker.
     """
     started = time.perf_counter()
     buffer_program = plan(program, candidate, target)

@@ -28,7 +28,7 @@ _NEEDED_FEATURES = {
     "neon": ("neon",),
 }
 _CODE_GENERATION_LEVEL = 2
-CODE_GENERATION_VERSION = 5
+CODE_GENERATION_VERSION = 6
 """Part of every key of the store. Raise it when an unchanged candidate may compile to other machine code: when the
 emitter (`autotune/realizations`) writes other instructions for it, and when the passes below change."""
 

@@ -9,7 +9,9 @@ from autotune.calibration.prior import Prices
 from autotune.realizations.events import Event, Events
 from autotune.realizations.traffic import Traffic
 
-OVERLAP_LOST = 0.3
+LOST_NEAR, LOST_FAR = 0.3, 0.6
+"""The part of the shorter of work and movement that does not overlap with the longer: of lines out of the second level,
+and of lines from beyond it that the code does not ask for ahead; those it does ask for overlap whole."""
 NOTHING_MOVED = Traffic()
 
 
@@ -25,7 +27,7 @@ class Term:
 def price(events: Events, dependent_steps: float, prices: Prices, moved: Traffic = NOTHING_MOVED) -> float:
     """Predicted nanoseconds: issued work, the longest dependent chain or the lines moved, whichever takes longest.
 
-    Work and movement overlap in part: `OVERLAP_LOST` of the shorter one is added to the longer.
+    Work and movement overlap in part: what `not_overlapped_ns` says is added to the longer of them.
     """
     return overlapped(issue_ns(events, prices), dependent_steps, prices, moved)
 
@@ -38,13 +40,22 @@ def issue_ns(events: Events, prices: Prices) -> float:
 def overlapped(issue: float, dependent_steps: float, prices: Prices, moved: Traffic = NOTHING_MOVED) -> float:
     """`price` of events that take `issue` nanoseconds to issue."""
     work, movement = max(issue, dependent_steps * prices.dependent_step_ns), movement_ns(moved, prices)
-    return max(work, movement) + OVERLAP_LOST * min(work, movement)
+    return max(work, movement) + not_overlapped_ns(work, moved, prices)
 
 
 def movement_ns(moved: Traffic, prices: Prices) -> float:
     """Nanoseconds of moving cache lines between memory levels."""
     counts = (moved.into_l1, moved.into_l2, moved.into_l3)
     return sum(count * ns for count, ns in zip(counts, prices.line_ns, strict=True))
+
+
+def not_overlapped_ns(work_ns: float, moved: Traffic, prices: Prices) -> float:
+    """Nanoseconds for which work waits for lines, or lines for work."""
+    near, l2, l3 = prices.line_ns
+    far = (moved.into_l2 - moved.ahead_l2) * l2 + (moved.into_l3 - moved.ahead_l3) * l3
+    movement = movement_ns(moved, prices)
+    part = min(1.0, work_ns / movement) if movement else 0.0
+    return part * (LOST_NEAR * moved.into_l1 * near + LOST_FAR * far)
 
 
 def terms(events: Events, dependent_steps: float, prices: Prices, moved: Traffic = NOTHING_MOVED) -> tuple[Term, ...]:
@@ -61,6 +72,6 @@ def terms(events: Events, dependent_steps: float, prices: Prices, moved: Traffic
     work, movement = max(issue, chain), movement_ns(moved, prices)
     if movement:
         lines = moved.into_l1 + moved.into_l2 + moved.into_l3
-        excess = max(movement - work, 0.0) + OVERLAP_LOST * min(work, movement)
+        excess = max(movement - work, 0.0) + not_overlapped_ns(work, moved, prices)
         found.append(Term(name="lines_moved", count=lines, ns=excess))
     return tuple(sorted(found, key=lambda term: -term.ns))

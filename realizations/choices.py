@@ -26,7 +26,8 @@ MAX_OUTPUT_BLOCKS = 6
 GROUPS = (1, 2, 4, 8)
 SPARE_REGISTERS = 3
 PREFETCH_BYTES = (0, 16384)
-FEW_USES = 8  # multiply-adds a byte below which reading operands from beyond the second level bounds a contraction
+FEW_USES = 8  # multiply-adds a byte below which reading operands bounds a contraction
+STREAMED_L2S = 4  # tensors this many times the second level come from beyond it in every call
 
 
 def loop_choices(
@@ -318,4 +319,5 @@ def contributions(
 def _streams(context: NestContext) -> bool:
     """Whether contractions wait for tensors that come from beyond the second level in every call."""
     touched = tensor_bytes(context)
-    return touched > context.facts.target.l2_bytes and context.facts.multiply_adds < FEW_USES * touched
+    far = touched > STREAMED_L2S * context.facts.target.l2_bytes
+    return far and context.facts.multiply_adds < FEW_USES * touched

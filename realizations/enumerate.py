@@ -4,6 +4,7 @@ Must not know costs; what it yields is judged elsewhere, and some of it is illeg
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import combinations
 from typing import assert_never
 
@@ -76,10 +77,17 @@ class Enumerator:
 
     # ---- programs without contractions --------------------------------------------------------------------------
     def teams(self, tile: Tile) -> Iterator[Structure]:
-        """Lanes along each axis inside a program; what lacks it has the joined programs across its lanes."""
-        for axis in self.team_axes():
-            lanes = (axis, tile.axis) if tile.block > 1 else (axis,)
-            yield from self.of_lanes(lanes, tile)
+        """Lanes along each axis inside a program; what lacks it has the joined programs across its lanes, or another
+        axis inside it."""
+        team = self.team_axes()
+        packets = (tile.axis,) if tile.block > 1 else ()
+        others = ((axis, *(a for a in team if a != axis), *packets) for axis in team)
+        seen: set[tuple[int | None, ...]] = set()
+        for lanes in (*((axis, *packets) for axis in team), *others):
+            across = tuple(next((a for a in lanes if a in walked), None) for walked in self.walked_by_phases)
+            if across not in seen:
+                seen.add(across)
+                yield from self.of_lanes(lanes, tile)
 
     def of_lanes(self, lanes: tuple[int, ...], tile: Tile | None) -> Iterator[Structure]:
         packed = tile.axis if tile is not None and tile.block > 1 else None
@@ -98,11 +106,14 @@ class Enumerator:
 
     def team_axes(self) -> tuple[int, ...]:
         """Axes inside a program that some sink walks."""
-        walked: set[int] = set()
-        for phase in self.phases:
-            walked.update(phase.axes, phase.contribution)
+        walked = frozenset[int]().union(*self.walked_by_phases)
         inside = (AxisKind.FULL, AxisKind.TILE)
         return tuple(a for a in sorted(walked) if self.program.axes[a].kind in inside)
+
+    @cached_property
+    def walked_by_phases(self) -> tuple[frozenset[int], ...]:
+        """The axes of each phase and of what it sums."""
+        return tuple(frozenset((*phase.axes, *phase.contribution)) for phase in self.phases)
 
     # ---- programs with contractions -----------------------------------------------------------------------------
     def contracting(self, forbidden: frozenset[str] = frozenset()) -> Iterator[Structure]:

@@ -338,7 +338,8 @@ class Evaluator:
             return self.builder.gather(base, indices, mask=mask, fill=load.fill)
         if self.transfers.get(number) is Transfer.TRANSPOSE and linear.stride not in (0, 1):
             return self.memory.transposed_load(number, base, access, point, load.fill)
-        return self.memory.load_linear(base, linear, lanes, mask, load.fill)
+        far = access.tensor_bytes > self.builder.target.l2_bytes
+        return self.memory.load_linear(base, linear, lanes, mask, load.fill, far=far)
 
     def bounds_mask(self, access: Access, point: Point, lanes: int) -> Vector | None:
         """Where every index of an access that is not proven to stay inside its tensor does so."""

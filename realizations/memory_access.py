@@ -33,7 +33,7 @@ class MemoryWriter:
         self.builder = builder
         self.memo = memo
         self.indices = indices
-        self.prefetch_bytes = 0  # how far ahead of each contiguous load of a tensor its stream is asked for
+        self.prefetch_bytes = 0  # how far ahead of each contiguous load of a far tensor its stream is asked for
 
     # ---- lanes and masks ------------------------------------------------------------------------------------------
     def spread(self, value: Vector, lanes: int) -> Vector:
@@ -118,16 +118,26 @@ class MemoryWriter:
 
     # ---- linear accesses ------------------------------------------------------------------------------------------
     def load_linear(
-        self, base: Pointer, linear: LinearIndex, lanes: int, mask: Vector | None, fill: Number = 0
+        self,
+        base: Pointer,
+        linear: LinearIndex,
+        lanes: int,
+        mask: Vector | None,
+        fill: Number = 0,
+        *,
+        far: bool = False,
     ) -> Vector:
-        """Lanes at an element number with a constant stride: scalar, contiguous or gathered."""
+        """Lanes at an element number with a constant stride: scalar, contiguous or gathered.
+
+        `far`: the memory is a tensor that the second level does not hold.
+        """
         b = self.builder
         first = b.index_add(linear.base, b.index(linear.constant))
         if lanes == 1 or (linear.stride == 0 and mask is None):
             return b.load(base, first, 1, mask=mask, fill=fill)
         mask = None if mask is None else self.spread(mask, lanes)
         if linear.stride == 1:
-            if self.prefetch_bytes and mask is None and base.space is Space.TENSOR:
+            if far and self.prefetch_bytes and mask is None:
                 ahead = b.index(linear.constant + self.prefetch_bytes // base.dtype.size_bytes)
                 b.prefetch(base, b.index_add(linear.base, ahead))
             return b.load(base, first, lanes, mask=mask, fill=fill)

@@ -4,7 +4,7 @@ Must not know builders or points."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, prod
 
 from autotune.ir.affine import Affine, Coord
 from autotune.ir.dependence import coordinates
@@ -27,6 +27,10 @@ class Access:
     coefficients: tuple[tuple[int, int], ...]
     unproven: tuple[tuple[int, Index], ...]
     indirect: bool
+
+    @property
+    def tensor_bytes(self) -> int:
+        return prod(extent.constant for extent in self.tensor.shape) * self.tensor.dtype.size_bytes
 
 
 def prepare(tensor: Tensor, index: tuple[Index, ...], ranges: Ranges) -> Access:

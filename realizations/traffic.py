@@ -21,17 +21,24 @@ FAR = 1 << 24  # stride of an index that moves in no constant way
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """Cache lines fetched over a whole entry: into the first level, into the second, and into the third."""
+    """Cache lines fetched over a whole entry: into the first level, into the second, and into the third.
+
+    `ahead_l2` and `ahead_l3` are those of them that the code asks for before it needs them.
+    """
 
     into_l1: float = 0.0
     into_l2: float = 0.0
     into_l3: float = 0.0
+    ahead_l2: float = 0.0
+    ahead_l3: float = 0.0
 
     def __add__(self, other: Traffic) -> Traffic:
         return Traffic(
             into_l1=self.into_l1 + other.into_l1,
             into_l2=self.into_l2 + other.into_l2,
             into_l3=self.into_l3 + other.into_l3,
+            ahead_l2=self.ahead_l2 + other.ahead_l2,
+            ahead_l3=self.ahead_l3 + other.ahead_l3,
         )
 
 
@@ -102,7 +109,7 @@ class Movement:
 
     def of(self, nest: Nest) -> Traffic:
         """Lines fetched where the nest has these loops."""
-        key = (nest.loops, nest.inline[0].loops if nest.inline else ())
+        key = (nest.loops, nest.inline[0].loops if nest.inline else (), _asks_ahead(nest))
         if key not in self._known:
             self._known[key] = self._of(nest)
         return self._known[key]
@@ -123,7 +130,12 @@ class Movement:
                 l2 += _fetched(reference, loops, scopes, footprints, target.l2_bytes * FILL)
             if reference.tensor and self._bytes > target.l3_bytes * FILL:
                 l3 += _fetched(reference, loops, scopes, footprints, target.l3_bytes * FILL)
-        return Traffic(into_l1=l1, into_l2=l2, into_l3=l3)
+        ahead = _asks_ahead(nest)
+        return Traffic(into_l1=l1, into_l2=l2, into_l3=l3, ahead_l2=ahead * l2, ahead_l3=ahead * l3)
+
+
+def _asks_ahead(nest: Nest) -> bool:
+    return any(spec.prefetch_bytes for spec in nest.inline)
 
 
 def _fetched(

@@ -18,7 +18,7 @@ from autotune.ir.text import fingerprint
 from autotune.ir.types import DType
 from autotune.realizations.target import Target
 
-SPACE_VERSION = 3  # raised whenever the choices of a candidate change their meaning
+SPACE_VERSION = 4  # raised whenever the choices of a candidate change their meaning
 
 
 class StrideClass(Enum):

@@ -14,9 +14,12 @@ import pytest
 
 from autotune import build
 from autotune.calibration.prior import prior
+from autotune.ir.buffer import Planner
 from autotune.ir.text import fingerprint
 from autotune.language.load import load_kernels
+from autotune.realizations.candidate import Candidate
 from autotune.realizations.legality import judge
+from autotune.realizations.lower import lower
 from autotune.realizations.packet import CloneDecision
 from autotune.realizations.targets import named_target
 from autotune.realizations.verdict import Legal
@@ -46,6 +49,11 @@ def _every_combination(families: list[join.Family]) -> list[tuple[float, object]
     return sorted(found, key=lambda pair: pair[0])
 
 
+def _placed_otherwise(space: SearchSet) -> list[Candidate]:
+    """What differs from another candidate of the set in the places of its buffers alone."""
+    return [c for c in space.candidates if c.planner is not Planner.LINEAR]
+
+
 @pytest.fixture
 def no_quota(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every structure gives all it has."""
@@ -71,7 +79,7 @@ def test_the_legal_count_is_that_of_brute_force(example: str, shape: str, no_quo
     everything = {candidate for _, candidate in _every_combination(_families(workload))}
     space = _search(workload, limit=10_000, sample=0)
     extra = space.candidates[space.reference] not in everything
-    assert space.legal_count == len(everything) + extra == len(space.candidates)
+    assert space.legal_count == len(everything) + len(_placed_otherwise(space)) + extra == len(space.candidates)
     assert space.status == "exact"
     assert _search(workload, limit=3, sample=0).status == "beam"
 
@@ -111,8 +119,31 @@ def test_no_structure_gives_more_than_its_quota(monkeypatch: pytest.MonkeyPatch)
     workload = bound("rmsnorm", "M=5,N=13")
     space = _search(workload, limit=5000, sample=0)
     families = _families(workload)
-    assert len(space.candidates) - 1 <= sum(min(3, family.size) for family in families) <= len(space.candidates)
+    by_quota = len(space.candidates) - len(_placed_otherwise(space))
+    assert by_quota - 1 <= sum(min(3, family.size) for family in families) <= by_quota
     assert space.status == "beam"
+
+
+@pytest.mark.parametrize(
+    ("example", "shape"), [("softmax", "M=19,N=67"), ("attention", "B=1,Hq=4,Hkv=2,Q=5,K=19,D=16,Dv=16")]
+)
+def test_the_best_are_tried_with_other_placements_of_their_buffers(example: str, shape: str) -> None:
+    program = bound(example, shape).program
+    space = _search(bound(example, shape))
+    others = _placed_otherwise(space)
+    assert {c.planner for c in others} >= {Planner.FIRST_FIT, Planner.LLVM}
+    assert len({replace(c, planner=Planner.LINEAR) for c in others}) <= join.PLANNED
+    predicted = dict(zip(space.candidates, space.prior_ns, strict=True))
+    for other in others:
+        linear = replace(other, planner=Planner.LINEAR)
+        assert predicted[other] == predicted[linear]
+        placed, known = lower(program, other), lower(program, linear)
+        assert [body.steps for body in placed.bodies] == [body.steps for body in known.bodies]
+        assert [body.buffers for body in placed.bodies] != [body.buffers for body in known.bodies]
+
+
+def test_no_others_are_tried_where_nothing_is_kept_in_memory() -> None:
+    assert not _placed_otherwise(_search(bound("gelu", "M=19,N=67")))
 
 
 def test_a_tiny_clone_budget_refuses_full_clones_and_says_so() -> None:

@@ -76,7 +76,8 @@ def chain_options(context: NestContext, choice: NestChoice, forbidden: frozenset
 
 
 def lane_options(context: NestContext, axis: int | None) -> tuple[int, ...]:
-    """Lane counts, the target's own first; other ones only where a packet is one program or one vector of them."""
+    """Lane counts, the target's own first; other ones only where a packet is one program or one vector of them, and
+    where no contraction outweighs what they could save."""
     if axis is None:
         return (1,)
     native = context.facts.target.lanes(context.widest)
@@ -87,7 +88,7 @@ def lane_options(context: NestContext, axis: int | None) -> tuple[int, ...]:
     block = context.blocks.get(axis)
     if block is not None and block < native:
         return tuple(lanes for lanes in options if block % lanes == 0)[:1] or (1,)
-    if prod(context.blocks.values()) not in (1, native):
+    if context.facts.multiply_adds or prod(context.blocks.values()) not in (1, native):
         return (native,)
     return tuple(lanes for lanes in options if block is None or block % lanes == 0) or tuple(options)
 

@@ -136,6 +136,7 @@ class _BodyWriter:
         self.uids = emitter.uids
         self.spans = dict(spans)
         self.fixed: dict[int, AxisPoint] = {}
+        self.partial: dict[int, float] = {}  # expected coordinates of a last block of any size
         pointers = {buffer.id: self._place(buffer) for buffer in body.buffers}
         self.evaluator = Evaluator(self.builder, emitter.values, body, emitter.tensors, pointers, self.spans)
         self.surroundings = Surroundings(self.spans, self.fixed, self.active, self.uids)
@@ -232,7 +233,8 @@ class _BodyWriter:
 
         total = b.index_max(self.evaluator.indices.uniform(extent, self.fixed), b.index(0))
         first, last = b.index(0), self.whole_blocks(total, loop.block)
-        expected = self.expected(loop.axis) / loop.block
+        left = self.residues(extent, loop.block)
+        expected = max(self.expected(loop.axis) - sum(left) / len(left), 0.0) / loop.block
         if loop.part is not Part.ALL:
             assert loop.bound is not None
             bound = b.index_max(self.evaluator.indices.uniform(loop.bound, self.fixed), b.index(0))
@@ -263,24 +265,28 @@ class _BodyWriter:
             if rest.constant:
                 trip(last, int(rest.constant))
             return
-        sizes = self.partial_sizes(extent, loop.block)
+        left = self.residues(extent, loop.block)
+        sizes = [size for size in left if size]
         if len(sizes) <= MAX_PARTIAL_COPIES:
             for size in sizes:
                 b.branch(
                     b.compare(Compare.EQ, rest, b.index(size)),
                     lambda size=size: trip(last, size),  # type: ignore[misc]
-                    probability=1.0 / (len(sizes) + 1),
+                    probability=1.0 / len(left),
                 )
         else:
-            b.branch(b.compare(Compare.GT, rest, b.index(0)), lambda: trip(last, rest))
+            self.partial[loop.axis] = sum(sizes) / len(sizes)
+            b.branch(
+                b.compare(Compare.GT, rest, b.index(0)), lambda: trip(last, rest), probability=len(sizes) / len(left)
+            )
 
-    def partial_sizes(self, extent: Affine, block: int) -> range:
-        """Sizes that a last partial block can have: multiples of what divides block and extent alike."""
-        common = gcd(block, extent.constant)
+    def residues(self, extent: Affine, block: int) -> range:
+        """What whole blocks can leave of an extent, nothing included: its terms move it by multiples of the step."""
+        step = block
         for a, coefficient in extent.terms:
             known = self.blocks.get(a.axis, 1) if isinstance(a, Start) else 1
-            common = gcd(common, coefficient * known)
-        return range(common, block, common)
+            step = gcd(step, coefficient * known)
+        return range(extent.constant % step, block, step)
 
     def head_share(self, loop: BlockLoop) -> float:
         """The part of a loop's blocks that its HEAD takes, on average over the programs."""
@@ -299,6 +305,8 @@ class _BodyWriter:
 
     def active(self, axis: int) -> float:
         """Coordinates that a block of unknown extent has along an axis on average."""
+        if axis in self.partial:
+            return self.partial[axis]
         block = self.blocks.get(axis)
         if block is None:
             return self.expected(axis)

@@ -3,6 +3,8 @@ Must not know how they were found or how side-by-side timing works."""
 
 from __future__ import annotations
 
+from math import inf
+
 from autotune.measure.protocol import Kernel
 from autotune.measure.race import Standing
 from autotune.measure.states import Measured
@@ -12,6 +14,7 @@ from autotune.search.space import SearchSet
 from autotune.store.records import Rigor
 
 FINALISTS = 8
+OUT_OF_REACH = 2.0  # times the best: no noise reverses that, and a slow reference would take most of the time
 
 
 def run_finals(loop: Loop, model_first: str) -> None:
@@ -48,11 +51,13 @@ def _shootout(loop: Loop, kernels: dict[str, Kernel]) -> dict[str, Standing]:
 
 
 def _finalists(loop: Loop, model_first: str) -> dict[str, Kernel]:
-    """Kernels of the finalists, the reference first."""
+    """Kernels of the finalists, the reference first where it is in reach."""
     track = loop.book.track
-    named = [id for id in (loop.reference, model_first) if track.time_ns(id) is not None]
-    chosen = dict.fromkeys([*named, *track.best(FINALISTS)])
-    kernels = {id: loop.kernel_of(id) for id in list(chosen)[:FINALISTS]}
+    best = track.best(FINALISTS)
+    limit = OUT_OF_REACH * min((track.time_ns(id) or inf for id in best), default=inf)
+    named = [id for id in (loop.reference, model_first) if (track.time_ns(id) or inf) <= limit]
+    chosen = list(dict.fromkeys([*named, *best]))[:FINALISTS]
+    kernels = {id: loop.kernel_of(id) for id in chosen}
     return {id: kernel for id, kernel in kernels.items() if kernel is not None}
 
 

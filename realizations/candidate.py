@@ -84,8 +84,8 @@ class Contribution:
     """How a reduction that is computed inside a nest walks the axes it reduces.
 
     `lanes` coordinates along `axis` run across lanes of its own (None: it has none, the nest's lanes are its outputs);
-    `group` outputs are then computed at a time and brought together by transposition. Streams of tensors that the second
-    level does not hold are asked for `prefetch_bytes` ahead (0: not).
+    `group` outputs are then computed at a time and brought together by transposition. Streams of tensors that the
+    second level does not hold are asked for `prefetch_bytes` ahead (0: not).
     """
 
     axis: int | None = None

@@ -10,7 +10,7 @@ from autotune.ir.affine import Affine, Coord
 from autotune.ir.buffer import Buffer, BufferAxis
 from autotune.ir.program import Number
 from autotune.ir.types import DType
-from autotune.realizations.builder import Builder, Compare, Pointer, Space, Vector
+from autotune.realizations.builder import Builder, Compare, Pointer, Vector
 from autotune.realizations.index_lanes import IndexWriter
 from autotune.realizations.memo import Memo
 from autotune.realizations.points import AxisPoint, Point, lanes_at

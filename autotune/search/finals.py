@@ -3,8 +3,6 @@ Must not know how they were found or how side-by-side timing works."""
 
 from __future__ import annotations
 
-from math import inf
-
 from autotune.measure.protocol import Kernel
 from autotune.measure.race import Standing
 from autotune.measure.states import Measured
@@ -54,9 +52,10 @@ def _finalists(loop: Loop, model_first: str) -> dict[str, Kernel]:
     """Kernels of the finalists, the reference first where it is in reach."""
     track = loop.book.track
     best = track.best(FINALISTS)
-    limit = OUT_OF_REACH * min((track.time_ns(id) or inf for id in best), default=inf)
-    named = [id for id in (loop.reference, model_first) if (track.time_ns(id) or inf) <= limit]
-    chosen = list(dict.fromkeys([*named, *best]))[:FINALISTS]
+    known = ((id, track.time_ns(id)) for id in (loop.reference, model_first, *best))
+    times = {id: ns for id, ns in known if ns is not None}
+    limit = OUT_OF_REACH * min(times.values(), default=0.0)
+    chosen = [id for id, ns in times.items() if id in best or ns <= limit][:FINALISTS]
     kernels = {id: loop.kernel_of(id) for id in chosen}
     return {id: kernel for id, kernel in kernels.items() if kernel is not None}
 

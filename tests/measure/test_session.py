@@ -28,7 +28,7 @@ from autotune.measure.states import (
     Wrong,
 )
 
-CALL_SECONDS = 0.5
+CALL_SECONDS = 2.0
 
 
 @pytest.fixture(scope="module")

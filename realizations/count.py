@@ -66,7 +66,7 @@ class CountingBuilder(CountingValues):
         """Go on as if inside so many places beside the entry, each executed once."""
         for _ in range(levels):
             self._enter(1.0)
-            self._scopes.append({})
+            self._made.push()
 
     def static_events(self) -> Events:
         """Events in the text, each once."""
@@ -120,8 +120,9 @@ class CountingBuilder(CountingValues):
         if not everywhere and mask is not None:
             since = (mask.handle, *self._stores.values())  # LLVM keeps a masked load past no store at all
         key = ("load", base, index.handle, lanes, since)
-        if (found := self._shared(key)) is None:
-            self._scopes[-1][key] = found = self._load(dtype, lanes, everywhere, fill)
+        if (found := self._made.find(key)) is None:
+            found = self._load(dtype, lanes, everywhere, fill)
+            self._made.keep(key, found)
         return found
 
     def _load(self, dtype: DType, lanes: int, everywhere: bool, fill: Number) -> Vector:
@@ -261,13 +262,14 @@ class CountingBuilder(CountingValues):
     def _index(self, operation: str, a: Vector, b: Vector, steps: int = 1) -> Vector:
         """Charged at the depth of the deeper operand, once for equal operands."""
         key = (operation, a.handle, b.handle)
-        if (found := self._shared(key)) is not None:
+        if (found := self._made.find(key)) is not None:
             return found
         depth = max(a.handle.depth, b.handle.depth)  # type: ignore[attr-defined]
         self.instructions += 1
         if steps:
             self._put_at(depth, _ADDRESS, steps)
-        self._scopes[-1][key] = made = Vector(DType.I64, 1, Scalar(depth, False))
+        made = Vector(DType.I64, 1, Scalar(depth, False))
+        self._made.keep(key, made)
         return made
 
     def index_add(self, a: Vector, b: Vector) -> Vector:
@@ -312,14 +314,15 @@ class CountingBuilder(CountingValues):
                 return self.constant(DType.BOOL, live >= lanes, lanes)
             return self._mask(lanes, 1)
         key = ("first", count.handle, lanes)
-        if (found := self._shared(key)) is None:
+        if (found := self._made.find(key)) is None:
             depth: int = count.handle.depth  # type: ignore[attr-defined]
             registers = self.target.registers(mask_lane_type(self.target, lanes), lanes)
             self.instructions += 4
             self._put_at(depth, _ADDRESS, 4)
             self._put_at(depth, SHUFFLE, 1 if self.target.has_mask_registers else 2)
             self._put_at(depth, ALU, registers)
-            self._scopes[-1][key] = found = self._mask(lanes, registers)
+            found = self._mask(lanes, registers)
+            self._made.keep(key, found)
         return found
 
     # ---- control ------------------------------------------------------------------------------------------------
@@ -354,14 +357,14 @@ class CountingBuilder(CountingValues):
     @contextmanager
     def _repeated(self) -> Iterator[None]:
         """A later trip may follow a store that stands after a load in the text."""
-        self._scopes.append({})
+        self._made.push()
         before = dict(self._stores)
         self._stores = {scope: stores + 1 for scope, stores in before.items()}
         yield
         for scope, stores in before.items():
             if self._stores[scope] == stores + 1:
                 self._stores[scope] = stores
-        self._scopes.pop()
+        self._made.pop()
 
     def repeat(self, test: Callable[[], Vector], body: Callable[[], None], *, trips: float) -> None:
         self.instructions += 1
@@ -370,12 +373,12 @@ class CountingBuilder(CountingValues):
             test()
             self._put(_BRANCH, 1)
             self._leave()
-            self._scopes.append({})
+            self._made.push()
             self._enter(trips)
             body()
             self._put(_LOOP, 1)
             self._leave()
-            self._scopes.pop()
+            self._made.pop()
 
     def _renamed(self, values: tuple[Vector, ...]) -> tuple[Vector, ...]:
         """The same values as made at this depth."""
@@ -399,9 +402,9 @@ class CountingBuilder(CountingValues):
         for arm, share in ((then, probability), (otherwise, 1.0 - probability)):
             if arm is not None:
                 self._enter(share)
-                self._scopes.append({})
+                self._made.push()
                 arm()
-                self._scopes.pop()
+                self._made.pop()
                 self._leave()
 
     def repair(self, lanes: Vector, value: Vector, call: str, argument: Vector) -> Vector:

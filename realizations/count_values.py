@@ -14,6 +14,7 @@ from autotune.realizations import rounding
 from autotune.realizations.builder import Builder, Compare, LoopName, Vector
 from autotune.realizations.events import EVENT_COUNT, Event
 from autotune.realizations.facts import INT_OF_SIZE, folded_cast
+from autotune.realizations.memo import Memo
 from autotune.realizations.target import Target
 
 ALU, MUL, FMA, SHUFFLE = int(Event.ALU), int(Event.MUL), int(Event.FMA), int(Event.SHUFFLE)
@@ -77,7 +78,7 @@ class CountingValues(Builder, ABC):
         self._shapes: dict[tuple[DType, int], Shape] = {}
         self._masks: dict[tuple[int, int], Shape] = {}
         self._constants: dict[tuple[DType, Number, int], Vector] = {}
-        self._scopes: list[dict[tuple[object, ...], Vector]] = [{}]
+        self._made: Memo[tuple[object, ...], Vector] = Memo()
 
     # ---- recording ----------------------------------------------------------------------------------------------
     def _put(self, event: int, times: float) -> None:
@@ -97,13 +98,6 @@ class CountingValues(Builder, ABC):
     def _leave(self) -> None:
         self._opened.pop()
         self._here = self.places[self._opened[-1]].counts
-
-    def _shared(self, key: tuple[object, ...]) -> Vector | None:
-        """What was made for this key in a place that dominates this one; LlvmBuilder shares the same values."""
-        for scope in self._scopes:
-            if (found := scope.get(key)) is not None:
-                return found
-        return None
 
     def _shape(self, dtype: DType, lanes: int) -> Shape:
         key = (dtype, lanes)
@@ -171,7 +165,7 @@ class CountingValues(Builder, ABC):
             return self.constant(scalar.dtype, scalar.constant, lanes)
         handle: Scalar = scalar.handle  # type: ignore[assignment]
         key = ("splat", handle, lanes)
-        if (found := self._shared(key)) is None:
+        if (found := self._made.find(key)) is None:
             self.instructions += 1
             if handle.loaded:
                 self._put_at(handle.depth, _SCALAR_LOAD, -1)
@@ -182,7 +176,8 @@ class CountingValues(Builder, ABC):
             else:
                 moved = scalar.dtype.is_integer and not self.target.has_mask_registers  # AVX-512 broadcasts integers
                 self._put_at(handle.depth, SHUFFLE, 1 + moved)
-            self._scopes[-1][key] = found = self._result(scalar.dtype, lanes)
+            found = self._result(scalar.dtype, lanes)
+            self._made.keep(key, found)
         return found
 
     def extract(self, vector: Vector, lane: int) -> Vector:

@@ -100,7 +100,7 @@ class Evaluator:
         self.inline: dict[int, InlineReduction] = {}
         self.opened: list[OpenLoop] = []
         self.assumed: set[int] = set()
-        self.memo = Memo()
+        self.memo: Memo[object, object] = Memo()
         self.indices = IndexWriter(builder, values.ranges, self.memo, spans)
         self.memory = MemoryWriter(builder, self.memo, self.indices)
         self.spread = self.memory.spread

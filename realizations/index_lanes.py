@@ -19,7 +19,7 @@ _I32 = (-(2**31), 2**31 - 1)
 class IndexWriter:
     """Writes index arithmetic: I64 by meaning, I32 where the caller's range allows it."""
 
-    def __init__(self, builder: Builder, ranges: Ranges, memo: Memo, spans: Mapping[int, Span]) -> None:
+    def __init__(self, builder: Builder, ranges: Ranges, memo: Memo[object, object], spans: Mapping[int, Span]) -> None:
         self.builder = builder
         self.ranges = ranges
         self._memo = memo

@@ -321,9 +321,9 @@ class LlvmBuilder(LlvmValues):
         out.start(head)
         index, inside = Vector(DType.I64, 1, out.name()), [self._renamed(value) for value in carried]
         holes = [out.hole() for _ in range(1 + len(carried))]
-        self._scopes.append({})
+        self._made.push()
         results = body(index, tuple(inside))
-        self._scopes.pop()
+        self._made.pop()
         following = out.value(f"add nsw i64 {index.handle}, {step}")
         again = out.value(f"icmp slt i64 {following}, {stop.handle}")
         out.effect(f"br i1 {again}, label %{head}, label %{done}, {out.loop_metadata()}")
@@ -343,13 +343,13 @@ class LlvmBuilder(LlvmValues):
         head, inside, done = out.label("test"), out.label("trip"), out.label("done")
         out.effect(f"br label %{head}")
         out.start(head)
-        self._scopes.append({})
+        self._made.push()
         condition = test()
         out.effect(f"br i1 {condition.handle}, label %{inside}, label %{done}")
         self.instructions += 1
         out.start(inside)
         body()
-        self._scopes.pop()
+        self._made.pop()
         out.effect(f"br label %{head}, {out.loop_metadata()}")
         out.start(done)
 
@@ -382,9 +382,9 @@ class LlvmBuilder(LlvmValues):
         for label, arm in ((yes, then), (no, otherwise)):
             if arm is not None:
                 out.start(label)
-                self._scopes.append({})
+                self._made.push()
                 arm()
-                self._scopes.pop()
+                self._made.pop()
                 out.effect(f"br label %{after}")
         out.start(after)
 

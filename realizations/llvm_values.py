@@ -12,6 +12,7 @@ from autotune.realizations import llvm_text as text
 from autotune.realizations import rounding
 from autotune.realizations.builder import Builder, Compare, Vector
 from autotune.realizations.facts import INT_OF_SIZE, folded_cast
+from autotune.realizations.memo import Memo
 from autotune.realizations.target import Target
 
 _FLOAT_PREDICATE = {
@@ -30,7 +31,7 @@ class LlvmValues(Builder, ABC):
         self.instructions = 0
         self._out = text.FunctionText()
         self._constants: dict[tuple[DType, str, int], Vector] = {}
-        self._scopes: list[dict[tuple[object, ...], Vector]] = [{}]
+        self._made: Memo[tuple[object, ...], Vector] = Memo()
 
     # ---- writing ------------------------------------------------------------------------------------------------
     def _new(self, dtype: DType, lanes: int, instruction: str) -> Vector:
@@ -43,12 +44,10 @@ class LlvmValues(Builder, ABC):
 
     def _shared(self, key: tuple[object, ...], make: Callable[[], Vector]) -> Vector:
         """The value made before for this key in a dominating place, or a new one."""
-        for scope in self._scopes:
-            if (found := scope.get(key)) is not None:
-                return found
-        value = make()
-        self._scopes[-1][key] = value
-        return value
+        if (found := self._made.find(key)) is None:
+            found = make()
+            self._made.keep(key, found)
+        return found
 
     def _intrinsic(self, stem: str, *operands: Vector) -> Vector:
         """An overloaded intrinsic whose only name suffix is the type of its operands and result."""

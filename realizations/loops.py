@@ -53,7 +53,7 @@ def trips_of(name: LoopName, active: float) -> float:
 class LoopWriter:
     """Writes loops over the current blocks of axes."""
 
-    def __init__(self, builder: Builder, memo: Memo, surroundings: Surroundings) -> None:
+    def __init__(self, builder: Builder, memo: Memo[object, object], surroundings: Surroundings) -> None:
         self.builder = builder
         self.memo = memo
         self.surroundings = surroundings

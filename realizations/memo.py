@@ -3,25 +3,34 @@ Must not know what is computed."""
 
 from __future__ import annotations
 
+from typing import Generic, TypeVar
 
-class Memo:
-    """A stack of tables: a look-up sees every open scope, a result belongs to the innermost."""
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class Memo(Generic[Key, Value]):
+    """A table with nested scopes: a look-up sees every open scope, a result belongs to the innermost.
+
+    Source: one table with an undo log a scope, so that a look-up costs the same at any depth.
+    """
 
     def __init__(self) -> None:
-        self._scopes: list[dict[object, object]] = [{}]
+        self._known: dict[Key, Value] = {}
+        self._undo: list[list[tuple[Key, Value | None]]] = [[]]
+        self.find = self._known.get
 
     def push(self) -> None:
         """Open a scope: what is computed in it is forgotten when it closes."""
-        self._scopes.append({})
+        self._undo.append([])
 
     def pop(self) -> None:
-        self._scopes.pop()
+        for key, hidden in reversed(self._undo.pop()):
+            if hidden is None:
+                del self._known[key]
+            else:
+                self._known[key] = hidden
 
-    def find(self, key: object) -> object | None:
-        for scope in reversed(self._scopes):
-            if key in scope:
-                return scope[key]
-        return None
-
-    def keep(self, key: object, value: object) -> None:
-        self._scopes[-1][key] = value
+    def keep(self, key: Key, value: Value) -> None:
+        self._undo[-1].append((key, self._known.get(key)))
+        self._known[key] = value

@@ -29,7 +29,7 @@ class LinearIndex:
 class MemoryWriter:
     """Writes the loads and stores of one body."""
 
-    def __init__(self, builder: Builder, memo: Memo, indices: IndexWriter) -> None:
+    def __init__(self, builder: Builder, memo: Memo[object, object], indices: IndexWriter) -> None:
         self.builder = builder
         self.memo = memo
         self.indices = indices

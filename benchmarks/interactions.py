@@ -33,6 +33,7 @@ INTERACTION_CASES: tuple[tuple[str, Case], ...] = (
 )
 COPIED = ("k", "v")
 WITHOUT_NATIVE = frozenset({"inline-contractions", "register-blocks"})
+WITHOUT_SPECIALIZATION = frozenset({"loop-splits", "full-clones"})
 CHOICES = ("native", "copy", "specialization")
 """In the order of the flags of a cell."""
 
@@ -115,9 +116,10 @@ def _measure_case(label: str, case: Case, count: int, rounds: int, announce: Cal
 # ---- cells ----------------------------------------------------------------------------------------------------------
 def candidates_of(program: Program, flags: Flags, count: int) -> tuple[list[Candidate], str]:
     """The model's first legal candidates of a combination; where there are none, the rule that speaks against them."""
-    native, _, _ = flags
+    native, _, specialized = flags
     target = host_target()
-    tables = Tables(target, prior(target), forbidden=frozenset() if native else WITHOUT_NATIVE)
+    forbidden = frozenset[str]().union(() if native else WITHOUT_NATIVE, () if specialized else WITHOUT_SPECIALIZATION)
+    tables = Tables(target, prior(target), forbidden=forbidden)
     asked = 0
 
     def wanted(structure: Structure) -> bool:

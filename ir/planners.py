@@ -35,6 +35,8 @@ def place(
     """
     if planner is Planner.LLVM:
         return tuple(_on_stack(buffer) for buffer in body.buffers), 0
+    if planner is Planner.LINEAR and capacity_bytes is None:
+        return linear(body.buffers)  # looks at no lifetimes
     chosen = [buffer for buffer in body.buffers if buffer.storage is StorageClass.WORKSPACE]
     demands = demands_of(chosen, timeline(program, body))
     offsets = _offsets(demands, planner)

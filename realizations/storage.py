@@ -227,6 +227,8 @@ def refuse_snapshots(contexts: Sequence[NestContext]) -> Iterator[Refusal]:
             if not isinstance(stored, StoreTensor):
                 continue
             store = writer.facts.stores[stored.store]
+            if store.tensor not in writer.facts.in_out:
+                continue
             for reading, reader in enumerate(contexts):
                 for access in reader.accesses:
                     if access.load.tensor == store.tensor:

@@ -25,6 +25,7 @@ from autotune.realizations.legality import contexts, refuse_candidate, refuse_ti
 from autotune.realizations.lower import lower
 from autotune.realizations.mechanisms import OFF_BY_DEFAULT, of_lanes, of_structure
 from autotune.realizations.predict import count as count_events
+from autotune.realizations.places import nests_with_places
 from autotune.realizations.reference import reference_candidate
 from autotune.realizations.storage import refuse_nest_order, refuse_snapshots, refuse_workspace
 from autotune.realizations.structure import NestChoice, Structure, assemble
@@ -144,7 +145,7 @@ def families_of(
         if wanted is not None and not wanted(structure):
             continue
         family = _family(program, target, structure, tables)
-        if family is not None and family.size:
+        if family is not None:
             yield family
 
 
@@ -166,15 +167,23 @@ def _family(program: Program, target: Target, structure: Structure, tables: Tabl
         return None
     overhead = tables.overhead(plan)
     bodies = [contexts(facts, plan, body, plain) for body in plan.bodies]
-    numbers = structure.nest_numbers
-    rows = tuple(
-        tables.rows(plan, structure, [[c for c in body if c.nest.number == n] for body in bodies]) for n in numbers
-    )
-    across = frozenset(row.choice.axis for table in rows for row in table if row.choice.lanes > 1)
+    rows: dict[int, tuple[Row, ...]] = {}
+    for number in _hardest_first(plan, structure.nest_numbers):
+        rows[number] = tables.rows(plan, structure, [[c for c in body if c.nest.number == number] for body in bodies])
+        if not rows[number]:
+            return None
+    across = frozenset(row.choice.axis for table in rows.values() for row in table if row.choice.lanes > 1)
     if tables.forbidden and tables.forbidden & of_lanes(across):
         return None
     partial = any(not body.full for body in plan.bodies)
-    return Family(structure, numbers, rows, overhead, partial)
+    numbers = structure.nest_numbers
+    return Family(structure, numbers, tuple(rows[number] for number in numbers), overhead, partial)
+
+
+def _hardest_first(plan: BufferProgram, numbers: Sequence[int]) -> list[int]:
+    """Nests in the order in which it is found out soonest that no choice of one is legal."""
+    inside = {nest.number for body in plan.bodies for _, nest in nests_with_places(body.steps) if nest.inline}
+    return sorted(numbers, key=lambda number: (number not in inside, number))
 
 
 def _placed_otherwise(

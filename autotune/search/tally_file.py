@@ -19,7 +19,7 @@ from autotune.realizations.events import EVENT_COUNT, Event
 from autotune.realizations.tally import Part, Tally
 from autotune.realizations.target import Target
 
-COUNT_VERSION = 1  # raised whenever a nest is written or counted in another way
+COUNT_VERSION = 2  # raised whenever a nest is written or counted in another way
 MAX_ENTRIES = 500_000
 BUSY_TIMEOUT_S = 0.5
 _APPLICATION = 0x61_74_63_74

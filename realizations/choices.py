@@ -120,6 +120,8 @@ def _factors(
     if loop_axis == axis:
         wanted = (1,) if transposes else compute.FACTORS if native else (1, 4)
         return tuple(f for f in wanted if f == 1 or f * lanes <= extent)
+    if transposes and loop_axis not in _contiguous_axes(context):
+        return (1,)
     if loop_axis in context.blocks and extent <= max(ROW_BLOCKS):
         return (extent,)
     if transposes:
@@ -131,6 +133,15 @@ def _factors(
     if loop_axis == context.nest.loops[-1].axis:
         return tuple(f for f in (1, 2, 4) if f <= max(1, extent))
     return (1,)
+
+
+def _contiguous_axes(context: NestContext) -> frozenset[int]:
+    """Axes along which what a nest transposes is contiguous in memory."""
+    loads = {v for v, t in context.nest.transfers if t is Transfer.TRANSPOSE}
+    stores = (s for s, t in context.nest.store_transfers if t is Transfer.TRANSPOSE)
+    flats = [a.flat for a in context.accesses if a.let.id in loads and a.flat is not None]
+    flats += [context.flat_store(number) for number in stores]
+    return frozenset(a for flat in flats for a in flat.axes() if flat.coefficient(a) == 1)
 
 
 def tail_options(context: NestContext, axis: int | None, lanes: int) -> tuple[Tail, ...]:

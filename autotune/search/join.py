@@ -24,8 +24,8 @@ from autotune.realizations.enumerate import structures
 from autotune.realizations.legality import contexts, refuse_candidate, refuse_tiles
 from autotune.realizations.lower import lower
 from autotune.realizations.mechanisms import OFF_BY_DEFAULT, of_lanes, of_structure
-from autotune.realizations.predict import count as count_events
 from autotune.realizations.places import nests_with_places
+from autotune.realizations.predict import count as count_events
 from autotune.realizations.reference import reference_candidate
 from autotune.realizations.storage import refuse_nest_order, refuse_snapshots, refuse_workspace
 from autotune.realizations.structure import NestChoice, Structure, assemble

@@ -24,7 +24,7 @@ def run_finals(loop: Loop, model_first: str) -> None:
     if loop.book.settled:
         return
     kernels = _finalists(loop, model_first)
-    if len(kernels) < 2:
+    if not kernels:
         return
     placed = _shootout(loop, kernels)
     winner = next(iter(placed), None)
@@ -49,13 +49,13 @@ def _shootout(loop: Loop, kernels: dict[str, Kernel]) -> dict[str, Standing]:
 
 
 def _finalists(loop: Loop, model_first: str) -> dict[str, Kernel]:
-    """Kernels of the finalists, the reference first where it is in reach."""
+    """Kernels of the finalists, the reference first where it is in reach; none where only one candidate was timed."""
     track = loop.book.track
     best = track.best(FINALISTS)
     known = ((id, track.time_ns(id)) for id in (loop.reference, model_first, *best))
     times = {id: ns for id, ns in known if ns is not None}
     limit = OUT_OF_REACH * min(times.values(), default=0.0)
-    chosen = [id for id, ns in times.items() if id in best or ns <= limit][:FINALISTS]
+    chosen = [id for id, ns in times.items() if ns <= limit][:FINALISTS] if len(times) > 1 else []
     kernels = {id: loop.kernel_of(id) for id in chosen}
     return {id: kernel for id, kernel in kernels.items() if kernel is not None}
 

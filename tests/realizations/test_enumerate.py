@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from autotune.calibration.prior import prior
 from autotune.ir.buffer import Transfer
+from autotune.ir.program import AxisKind
 from autotune.realizations.candidate import Buffered, Clones
 from autotune.realizations.enumerate import structures as structures_of
 from autotune.realizations.structure import Structure
 from autotune.realizations.targets import named_target
 from autotune.realizations.tilings import PACKET_VECTORS, ROW_BLOCKS
+from autotune.search.join import families_of
+from autotune.search.tables import Tables
 from tests.conformance.cases import SHAPES, bound
 
 _TARGET = named_target("avx512")
@@ -64,3 +68,23 @@ def test_strided_accesses_have_a_transfer_and_bools_are_gathered() -> None:
         frozenset({Transfer.GATHER}),
     }
     assert not any(s.transfer for s in _structures("softmax", "M=19,N=67") if s.lanes[:1] != (0,))
+
+
+def test_every_nest_of_a_team_has_lanes_though_its_axes_differ() -> None:
+    """The mean of squares runs along whole rows, the rotation along halves of them."""
+    program = bound("qk_norm_rope", "H=3,S=16,D=64").program
+    found = [s for s in structures_of(program, _TARGET) if len(s.lanes) > 1]
+    inside = {a.id for a in program.axes if a.kind is AxisKind.FULL}
+    assert len(inside) == 2 and any(inside <= set(s.lanes) for s in found)
+
+
+def test_joined_programs_have_transposed_copies() -> None:
+    """Query heads of one key head, their rows across the lanes, with a transposed copy of the queries."""
+    program = bound("attention", "B=1,Hq=4,Hkv=2,Q=32,K=65,D=32,Dv=32").program
+
+    def joined(structure: Structure) -> bool:
+        queries, heads = 0, 1  # the first phase loads the queries
+        transposed = dict(structure.transfer).get(queries) is Transfer.TRANSPOSE
+        return transposed and {t.axis: t.block for t in structure.tiles}.get(heads) == 2
+
+    assert any(True for _ in families_of(program, _TARGET, Tables(_TARGET, prior(_TARGET)), joined))

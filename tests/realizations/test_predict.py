@@ -7,6 +7,7 @@ import random
 import pytest
 
 from autotune import build
+from autotune.calibration.prior import prior
 from autotune.realizations.candidate import Clones
 from autotune.realizations.evaluate import ProgramValues
 from autotune.realizations.events import Event
@@ -18,6 +19,8 @@ from autotune.realizations.reference import reference_candidate
 from autotune.realizations.tally import tally
 from autotune.realizations.targets import named_target
 from autotune.realizations.visits import frame
+from autotune.search.join import families_of, search_set
+from autotune.search.tables import Tables
 from tests.conformance.cases import bound, families
 from tests.conformance.pool import random_picks
 
@@ -82,3 +85,34 @@ def test_bodies_and_whole_packets() -> None:
     block = family.structure.tiles[-1].block
     assert whole_packets(plan) == 19 // block < plan.packets == -(-19 // block)
     assert [only_body(plan, full).bodies for full in (True, False)] == [plan.bodies[:1], plan.bodies[1:]]
+
+
+# ---- loops whose length varies --------------------------------------------------------------------------------------
+def _causal(rows: int, keys: int) -> tuple[int, float]:
+    """FMA of the cheapest attention at Q=64, K=129, D=32, Dv=48 in such blocks; and those of its two contractions over
+    the keys that a block of rows sees, one for every 16 lanes."""
+    workload = bound("attention", "B=1,Hq=4,Hkv=2,Q=64,K=129,D=32,Dv=48")
+    tiles = {2: rows, 4: keys}
+    tables = Tables(_TARGET, prior(_TARGET))
+    found = families_of(
+        workload.program, _TARGET, tables, lambda s: {t.axis: t.block for t in s.tiles} == tiles and bool(s.predicates)
+    )
+    best = min(found, key=lambda family: family.ns((0,) * len(family.tables)))
+    plan = lower(workload.program, best.candidate((0,) * len(best.tables)))
+    seen = sum(rows * min(129, first + rows + 65) for first in range(0, 64, rows))
+    return count(plan, _TARGET).events[Event.FMA], 4 * seen * (32 + 48) / 16
+
+
+@pytest.mark.parametrize(("rows", "keys"), [(16, 32), (16, 64), (32, 32), (32, 64)])
+def test_a_causal_loop_is_counted_as_long_as_it_is(rows: int, keys: int) -> None:
+    """Beside the contractions only exponentials multiply and add, a tenth; a last block is as long as it is."""
+    counted, contracted = _causal(rows, keys)
+    assert contracted <= counted <= 1.3 * contracted
+
+
+def test_streams_of_far_tensors_alone_are_asked_for_ahead() -> None:
+    """Each line of the matrix once; the vector lies in the first level."""
+    workload = bound("gemv", "M=160,K=8192")
+    space = search_set(workload.program, _TARGET, prior(_TARGET), limit=50, sample=0)
+    ahead = next(c for c in space.candidates if any(part.prefetch_bytes for _, part in c.contribution))
+    assert count(lower(workload.program, ahead), _TARGET).events[Event.PREFETCH] == 160 * 8192 // 16

@@ -125,6 +125,15 @@ def test_reference_and_model_first_are_measured_first_and_in_the_finals(place: W
     assert result.winner is not None and set(session.shootouts[1]) == {place.ids[0], result.winner.id}
 
 
+def test_a_reference_out_of_reach_stays_out_of_the_finals(place: Workplace, simulated: Session) -> None:
+    times = {**place.times_ns, place.ids[0]: 20 * max(place.times_ns.values())}
+    session = simulated(times)
+    result = place.search(session, max_trials=20)
+    assert all(place.ids[0] not in field for field in session.shootouts) and session.shootouts
+    assert result.winner is not None and result.reference is not None
+    assert result.speedup == pytest.approx(times[place.ids[0]] / times[result.winner.id], rel=0.02)
+
+
 def test_every_fault_ends_in_its_own_state_and_the_search_goes_on(place: Workplace, simulated: Session) -> None:
     order = [place.ids[k] for k in np.argsort(place.space.prior_ns)]
     faults = {

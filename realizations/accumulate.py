@@ -154,12 +154,17 @@ class Accumulator:
         return tuple(b.select(take, n, o) for n, o in zip(new, old, strict=True))
 
     def partial(self) -> Vector:
-        """The chains of a sum combined, lanes apart."""
+        """The chains of a sum combined, lanes apart; the scalar tail in the first of them."""
         partial = [self._read(state, self.lanes) for state in self.states]
         while len(partial) > 1:
             pairs = [partial[k : k + 2] for k in range(0, len(partial), 2)]
             partial = [self._merge(pair[0], pair[1]) if len(pair) == 2 else pair[0] for pair in pairs]
-        return partial[0][0]
+        result = partial[0]
+        if self.tail is not None:
+            b, lanes = self.builder, self.lanes
+            rest, zero = b.splat(self._read(self.tail, 1)[0], lanes), b.constant(self.dtype, 0, lanes)
+            result = self._merge((b.shuffle(rest, zero, [0, *range(lanes + 1, 2 * lanes)]),), result)
+        return result[0]
 
     # ---- the result ---------------------------------------------------------------------------------------------
     def finish(self, evaluator: Evaluator, reduce: Reduce, point: Point) -> Vector:

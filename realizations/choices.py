@@ -178,7 +178,7 @@ def _contracting(
     if axis in context.blocks and lanes > context.extent(axis):
         lanes = next((n for n in lanes_of(target) if context.extent(axis) % n == 0), 1)
         axis = axis if lanes > 1 else None
-    masked = all(target.masks(dtype) for c in together for dtype in c.memory_types)
+    masked = target.masks(context.widest)
     tails = tail_options(context, axis, lanes)
     tail = Tail.MASK if len(tails) == 1 or masked else Tail.SCALAR
     inner = {spec.value: spec for c in together for spec in c.nest.inline}

@@ -234,12 +234,8 @@ def _inline_obstacle(
         return None
     if reduce.op is not ReduceOp.SUM or not reassociates:
         return "lanes of its own need a sum that may be reassociated"
-    if context.nest.tail is not Tail.MASK:
-        return "lanes of its own need a masked tail"
-    uneven = context.dynamic(own.axis) or any(extent % own.lanes for extent in context.extents(own.axis))
-    dtypes = {a.let.dtype for a in context.accesses if a.within == spec.value}
-    if uneven and not all(context.facts.target.masks(dtype) for dtype in dtypes):
-        return "its last vector is partial and the target cannot mask it"
+    if context.nest.tail is Tail.OVERLAP:
+        return "lanes of its own need a masked or a scalar tail"
     vector = context.vector_loop
     if vector is not None and vector.axis in context.facts.lets[spec.value].axes and own.lanes < vector.lanes:
         return f"{own.lanes} lanes of contributions cannot become {vector.lanes} results"

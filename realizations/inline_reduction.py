@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from autotune.ir.buffer import InlineReduction, NestLoop, Tail
-from autotune.ir.program import Reduce
+from autotune.ir.program import Load, Reduce, operands
 from autotune.ir.types import DType
 from autotune.realizations.accumulate import Accumulator
 from autotune.realizations.builder import Builder, Vector
@@ -35,6 +35,7 @@ class InlineReducer:
         self.evaluator = evaluator
         self.builder: Builder = evaluator.builder
         self.loops = loops
+        self.nest_tail = tail
         self.tail = tail
         self.uids: count[int] = loops.surroundings.uids
 
@@ -43,6 +44,7 @@ class InlineReducer:
     ) -> list[Vector]:
         """The reduction at every point of a register block; `start` gives what the accumulators begin with."""
         inner = next((loop for loop in spec.loops if loop.lanes > 1), None)
+        self.tail = self.nest_tail if inner is None or self._can_mask(reduce.body) else Tail.SCALAR
         axes = frozenset(self.evaluator.axes(spec.value))
         if inner is None:
             first = [None if start is None else start(point) for point in points]
@@ -60,13 +62,22 @@ class InlineReducer:
             for point, result in zip(points, results, strict=True)
         ]
 
+    def _can_mask(self, value: int) -> bool:
+        """Whether a last vector of contributions can leave out lanes wherever its values lie in memory."""
+        ev = self.evaluator
+        let = ev.lets[value]
+        if ev.reads_buffer(value) or isinstance(let.value, Load):
+            return self.builder.target.masks(let.dtype)
+        return all(self._can_mask(operand) for operand in operands(let.value))
+
     def _accumulator(
         self, spec: InlineReduction, reduce: Reduce, dtype: DType, lanes: int, horizontal: bool, first: Vector | None
     ) -> Accumulator:
         if first is not None:
             lanes = max(lanes, first.lanes)
             first = self.evaluator.spread(self.evaluator.convert(first, dtype), lanes)
-        return Accumulator(self.builder, reduce, dtype, lanes, spec.chains, horizontal, False, first)
+        scalar_tail = horizontal and self.tail is Tail.SCALAR
+        return Accumulator(self.builder, reduce, dtype, lanes, spec.chains, horizontal, scalar_tail, first)
 
     # ---- the contribution loop ----------------------------------------------------------------------------------
     def _contribute(self, spec: InlineReduction, reduce: Reduce, outputs: Sequence[_Output]) -> None:
@@ -100,8 +111,9 @@ class InlineReducer:
             for output in outputs:
                 point = {**output.point, **inner}
                 mask = self.evaluator.memory.validity(inner, tuple(inner))
-                lanes = output.accumulator.lanes
-                output.accumulator.add(self.evaluator, reduce, point, step, lanes, mask)
+                accumulator = output.accumulator
+                lanes = lanes_at(inner, tuple(inner)) if accumulator.horizontal else accumulator.lanes
+                accumulator.add(self.evaluator, reduce, point, step, lanes, mask)
 
     # ---- lanes of its own ---------------------------------------------------------------------------------------
     def _across(

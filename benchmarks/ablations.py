@@ -18,19 +18,19 @@ from autotune.settings import load_settings
 from autotune.store.database import open_readonly
 from benchmarks.attention_cases import ATTENTION
 from benchmarks.case import Case, case_of
-from benchmarks.contraction_cases import GEMV, MATMUL, MATMUL_BT
+from benchmarks.contraction_cases import DOT, GEMV, MATMUL, MATMUL_BT, MLP
 from benchmarks.field import checked, timed
 from benchmarks.ours import kernel_of
 from benchmarks.paired import environment_line, spread, table_row
 
 ABLATION_CASES: tuple[Case, ...] = (
-    case_of(MATMUL, 512, 512, 512),
     case_of(MATMUL, 1024, 1024, 1024),
     case_of(MATMUL_BT, 512, 512, 512),
+    case_of(MLP, 128, 512, 1536),
     case_of(GEMV, 4096, 4096),
+    case_of(DOT, 129, 4096),
     case_of(ATTENTION, 1, 8, 2, 256, 1024, 64, 64),
-    case_of(ATTENTION, 1, 8, 2, 3, 67, 80, 96),
-    case_of(ATTENTION, 1, 8, 2, 1, 2048, 64, 64),
+    case_of(ATTENTION, 1, 4, 2, 65, 131, 64, 64),
     case_of(ATTENTION, 1, 16, 4, 1, 4096, 128, 128),
 )
 WORTH_KEEPING = 0.02

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from statistics import median
 
 from autotune.calibration.prior import prior
 from autotune.ir.phases import PhaseKind
@@ -21,7 +22,7 @@ from benchmarks.attention_cases import ATTENTION
 from benchmarks.case import Case, case_of
 from benchmarks.field import Best, checked, first_legal, timed
 from benchmarks.ours import kernel_of
-from benchmarks.paired import environment_line, sign, spread, table_row
+from benchmarks.paired import SMALLEST_EFFECT, environment_line, interval, sign, spread, table_row
 
 INTERACTION_CASES: tuple[tuple[str, Case], ...] = (
     ("MHA", case_of(ATTENTION, 1, 8, 8, 1, 2048, 64, 64)),
@@ -219,8 +220,9 @@ def markdown(tables: Sequence[Table], *, count: int, rounds: int) -> str:
         "",
         f"A cell is the best of the model's first {count} legal candidates of the combination: half of the rounds",
         "picks it, the other half times it. An edge is the time with a choice over the time without, the others",
-        "unchanged: median of paired rounds, 5 % and 95 % quantiles. It flips where it helps beyond noise in one",
-        "combination and hurts beyond noise in another.",
+        "unchanged: median of paired rounds and its 95 % interval. It helps or hurts where that interval leaves out 1",
+        f"and the median is more than {SMALLEST_EFFECT:.0%} away; it flips where it helps in one combination and hurts in",
+        "another.",
     ]
     for table in tables:
         lines += ["", f"## {table.label}: `{table.case}`", "", *_cells(table), "", *_edges(table), "", *_flips(table)]
@@ -242,14 +244,13 @@ def _cells(table: Table) -> Iterator[str]:
 
 
 def _edges(table: Table) -> Iterator[str]:
-    yield table_row(["switched on", "with", "ratio", "5 % to 95 %", ""])
+    yield table_row(["switched on", "with", "ratio", "95 % interval", ""])
     yield table_row(["---", "---", "---:", "---:", "---"])
     words = {-1: "helps", 0: "", 1: "hurts"}
     for edge in edges(table):
-        low, ratio, high = spread(edge.ratios)
-        yield table_row(
-            [CHOICES[edge.choice], edge.others, f"{ratio:.3f}", f"{low:.3f} to {high:.3f}", words[edge.sign]]
-        )
+        low, high = interval(edge.ratios)
+        ratio = f"{median(edge.ratios):.3f}"
+        yield table_row([CHOICES[edge.choice], edge.others, ratio, f"{low:.3f} to {high:.3f}", words[edge.sign]])
 
 
 def _flips(table: Table) -> Iterator[str]:

@@ -221,8 +221,8 @@ def markdown(tables: Sequence[Table], *, count: int, rounds: int) -> str:
         f"A cell is the best of the model's first {count} legal candidates of the combination: half of the rounds",
         "picks it, the other half times it. An edge is the time with a choice over the time without, the others",
         "unchanged: median of paired rounds and its 95 % interval. It helps or hurts where that interval leaves out 1",
-        f"and the median is more than {SMALLEST_EFFECT:.0%} away; it flips where it helps in one combination and hurts in",
-        "another.",
+        f"and the median is more than {SMALLEST_EFFECT:.0%} away. It flips where it helps in one combination and hurts",
+        "in another.",
     ]
     for table in tables:
         lines += ["", f"## {table.label}: `{table.case}`", "", *_cells(table), "", *_edges(table), "", *_flips(table)]

@@ -31,7 +31,7 @@ from autotune.settings import load_settings
 from autotune.store.database import open_database
 from autotune.store.keys import workload_of
 
-COUNTS_FILE = "counts.sqlite"  # beside the policy database: nests counted before, rebuilt where it is missing
+ENUMERATED_FILE = "enumerated.sqlite"  # beside the policy database; made again where it is missing
 
 
 def search(
@@ -77,11 +77,11 @@ def search(
     verify(program)
     refuse_block_dependent(kernel, given, seed)
     place = database or load_settings().database
-    counts = place.with_name(COUNTS_FILE)
+    enumerated = place.with_name(ENUMERATED_FILE)
 
     if not can_run(machine):
         notify(PhaseStarted(title=workload.title, phase=Phase.ENUMERATE))
-        space = search_set(program, machine, prior(machine), seed=seed, counts=counts, forbidden=forbidden)
+        space = search_set(program, machine, prior(machine), seed=seed, cache=enumerated, forbidden=forbidden)
         with ForkServer() as server, Session(server, program, machine, (), seed=seed) as compiler:
             return compile_only(
                 space, compiler, workload, limits, target=machine.name, seed=seed, watch=watch, on_event=notify
@@ -89,7 +89,7 @@ def search(
 
     with open_database(place) as store, ForkServer() as server:
         notify(PhaseStarted(title=workload.title, phase=Phase.ENUMERATE))
-        space = search_set(program, machine, prior(machine), seed=seed, counts=counts, forbidden=forbidden)
+        space = search_set(program, machine, prior(machine), seed=seed, cache=enumerated, forbidden=forbidden)
         refused = refused_rules(space.refused)
         book = Notebook(store, workload, legal_count=space.legal_count, refused=refused, forbidden=forbidden)
         if not space.candidates or book.covers(limits, seed):

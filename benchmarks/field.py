@@ -22,7 +22,7 @@ from autotune.realizations.candidate import Candidate
 from autotune.realizations.legality import judge
 from autotune.realizations.target import Target
 from autotune.realizations.verdict import Legal
-from autotune.search.join import Family
+from autotune.search.families import Family
 from benchmarks.buffers import Buffers
 from benchmarks.case import Case
 from benchmarks.environment import pinned

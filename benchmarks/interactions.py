@@ -16,7 +16,7 @@ from autotune.jit import host_target
 from autotune.realizations.candidate import Buffered, Candidate, Clones
 from autotune.realizations.structure import Structure
 from autotune.realizations.tiled import tiled
-from autotune.search.join import families_of
+from autotune.search.families import families_of
 from autotune.search.tables import Tables
 from benchmarks.attention_cases import ATTENTION
 from benchmarks.case import Case, case_of

@@ -15,7 +15,7 @@ from autotune.calibration.prior import prior
 from autotune.ir.program import AxisKind, Program
 from autotune.jit import host_target
 from autotune.realizations.candidate import Candidate
-from autotune.search.join import Family, families_of
+from autotune.search.families import Family, families_of
 from autotune.search.tables import Tables
 from benchmarks.case import Case
 from benchmarks.cases import case

@@ -24,8 +24,8 @@ from autotune.realizations.target import Target
 from autotune.realizations.traffic import Movement, Traffic
 from autotune.realizations.verdict import Refusal
 from autotune.realizations.visits import Frame, frame, skeleton
+from autotune.search.cache_file import CacheFile
 from autotune.search.tallies import Copy, Tallies
-from autotune.search.tally_file import TallyFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ class Tables:
         self,
         target: Target,
         prices: Prices,
-        file: TallyFile | None = None,
+        file: CacheFile | None = None,
         *,
         forbidden: frozenset[str] = OFF_BY_DEFAULT,
     ) -> None:

@@ -1,5 +1,5 @@
 """Counts of nests by their canonical form, and what they cost: counted once, kept in memory and in a file.
-Must not know structures, choices or how the file is written."""
+Must not know structures or choices."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from dataclasses import dataclass
 
 from autotune.calibration.prior import Prices
 from autotune.ir.buffer import Body, Nest
-from autotune.realizations.builder import LoopName
+from autotune.ir.serial import Json
+from autotune.realizations.builder import LoopName, Steps
 from autotune.realizations.evaluate import ProgramValues
+from autotune.realizations.events import EVENT_COUNT
 from autotune.realizations.loops import trips_of
 from autotune.realizations.nest_key import CanonicalNest
-from autotune.realizations.tally import Tally, tally
+from autotune.realizations.tally import Part, Tally, tally
 from autotune.realizations.target import Target
 from autotune.realizations.visits import Visit
-from autotune.search.tally_file import TallyFile
+from autotune.search.cache_file import CacheFile
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +59,7 @@ class Copy:
 class Tallies:
     """Looks a count up in memory, then in the file; what is in neither is counted and added to both."""
 
-    def __init__(self, target: Target, prices: Prices, file: TallyFile | None = None) -> None:
+    def __init__(self, target: Target, prices: Prices, file: CacheFile | None = None) -> None:
         self._target = target
         self._prices = prices.event_ns
         self._file = file
@@ -74,20 +76,15 @@ class Tallies:
             self._known[key] = found = self._price(self._look_up(values, copy, nest, choice))
         return found
 
-    def save(self) -> None:
-        """Write what was counted to the file."""
-        if self._file is not None:
-            self._file.save()
-
     def _look_up(self, values: ProgramValues, copy: Copy, nest: Nest, choice: object) -> Tally:
         name = copy.form.digest + copy.surroundings + repr(choice).encode()
         if self._file is not None and (stored := self._file.find(name)) is not None:
             self.read += 1
-            return stored
+            return _decoded(stored)
         self.counted += 1
         made = tally(values, copy.body, nest, copy.visit, copy.form.axes, self._target)
         if self._file is not None:
-            self._file.add(name, made)
+            self._file.add(name, _encoded(made))
         return made
 
     def _price(self, made: Tally) -> Priced:
@@ -96,3 +93,28 @@ class Tallies:
             for part in made.parts
         )
         return Priced(tuple(parts), made.instructions)
+
+
+def _encoded(made: Tally) -> Json:
+    parts = [
+        [
+            part.level,
+            [[name.axis, name.steps.value, name.factor, name.lanes] for name in part.loops],
+            [[event, times] for event, times in enumerate(part.counts) if times],
+        ]
+        for part in made.parts
+    ]
+    return [made.instructions, parts]
+
+
+def _decoded(data: Json) -> Tally:
+    instructions, parts = data
+    return Tally(parts=tuple(_part(*part) for part in parts), instructions=instructions)
+
+
+def _part(level: int, loops: Json, sparse: Json) -> Part:
+    counts = [0.0] * EVENT_COUNT
+    for event, times in sparse:
+        counts[event] = times
+    names = tuple(LoopName(axis, Steps(steps), factor, lanes) for axis, steps, factor, lanes in loops)
+    return Part(level=level, loops=names, counts=tuple(counts))

@@ -15,7 +15,7 @@ from autotune.language.kernel import Kernel
 from autotune.language.load import load_kernels
 from autotune.realizations.target import Target
 from autotune.realizations.targets import named_target
-from autotune.search.join import Family, families_of
+from autotune.search.families import Family, families_of
 from autotune.search.tables import RefusalCounts, Tables
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,7 +10,7 @@ from autotune.realizations import packet
 from autotune.realizations.candidate import Candidate
 from autotune.realizations.reference import reference_candidate
 from autotune.realizations.target import Target
-from autotune.search.join import Family
+from autotune.search.families import Family
 from tests.conformance.cases import Workload
 
 UNIFORM = 1000

@@ -16,7 +16,7 @@ from autotune.realizations.predict import count
 from autotune.realizations.reference import reference_candidate
 from autotune.realizations.target import Target
 from autotune.realizations.targets import named_target
-from autotune.search.join import Family
+from autotune.search.families import Family
 from autotune.search.tables import Row
 from tests.conformance.cases import Workload, bound, families
 

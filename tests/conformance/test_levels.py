@@ -17,7 +17,7 @@ from autotune.realizations import compute, mapping, tilings, vector_math
 from autotune.realizations.candidate import Buffered, Clones, Direct, Inline
 from autotune.realizations.targets import named_target
 from autotune.realizations.tiled import tiled
-from autotune.search.join import Family
+from autotune.search.families import Family
 from tests.conformance.cases import Workload, bound, families
 
 _ON_AVX512 = (

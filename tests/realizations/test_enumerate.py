@@ -12,7 +12,7 @@ from autotune.realizations.enumerate import structures as structures_of
 from autotune.realizations.structure import Structure
 from autotune.realizations.targets import named_target
 from autotune.realizations.tilings import PACKET_VECTORS, ROW_BLOCKS
-from autotune.search.join import families_of
+from autotune.search.families import families_of
 from autotune.search.tables import Tables
 from tests.conformance.cases import SHAPES, bound
 

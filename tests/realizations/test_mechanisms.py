@@ -12,7 +12,8 @@ from autotune.realizations.mechanisms import MECHANISMS, NAMES, OFF_BY_DEFAULT, 
 from autotune.realizations.reference import reference_candidate
 from autotune.realizations.targets import named_target
 from autotune.realizations.tiled import tiled
-from autotune.search.join import Family, search_set
+from autotune.search.families import Family
+from autotune.search.join import search_set
 from tests.conformance.cases import bound, families
 
 _TARGET = named_target("avx512")

@@ -19,7 +19,8 @@ from autotune.realizations.reference import reference_candidate
 from autotune.realizations.tally import tally
 from autotune.realizations.targets import named_target
 from autotune.realizations.visits import frame
-from autotune.search.join import families_of, search_set
+from autotune.search.families import families_of
+from autotune.search.join import search_set
 from autotune.search.tables import Tables
 from tests.conformance.cases import bound, families
 from tests.conformance.pool import random_picks

@@ -24,6 +24,7 @@ from autotune.realizations.packet import CloneDecision
 from autotune.realizations.targets import named_target
 from autotune.realizations.verdict import Legal
 from autotune.search import join
+from autotune.search.families import Family, families_of
 from autotune.search.space import FROM_MODEL, FROM_SAMPLE, SearchSet
 from autotune.search.tables import Tables
 from tests.conformance.cases import ROOT, Workload, bound
@@ -36,11 +37,11 @@ def _search(workload: Workload, *, limit: int = 1000, sample: int = 300, seed: i
     return join.search_set(workload.program, _TARGET, prior(_TARGET), limit=limit, sample=sample, seed=seed)
 
 
-def _families(workload: Workload) -> list[join.Family]:
-    return list(join.families_of(workload.program, _TARGET, Tables(_TARGET, prior(_TARGET))))
+def _families(workload: Workload) -> list[Family]:
+    return list(families_of(workload.program, _TARGET, Tables(_TARGET, prior(_TARGET))))
 
 
-def _every_combination(families: list[join.Family]) -> list[tuple[float, object]]:
+def _every_combination(families: list[Family]) -> list[tuple[float, object]]:
     found = []
     for family in families:
         for picks in itertools.product(*(range(len(table)) for table in family.tables)):

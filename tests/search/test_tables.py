@@ -18,7 +18,7 @@ from autotune.realizations.targets import named_target
 from autotune.realizations.tiled import tiled
 from autotune.realizations.traffic import Traffic, traffic
 from autotune.realizations.verdict import Legal, Refusal
-from autotune.search.join import families_of
+from autotune.search.families import families_of
 from autotune.search.tables import RefusalCounts, Tables
 from tests.conformance.cases import bound, families
 from tests.conformance.pool import random_picks

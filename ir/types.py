@@ -19,6 +19,8 @@ class DType(Enum):
     I8 = "i8"
     BOOL = "bool_"
 
+    __hash__ = object.__hash__  # a member is one object; the hash of an Enum is a call a look-up
+
     @property
     def size_bytes(self) -> int:
         return _SIZE_BYTES[self]

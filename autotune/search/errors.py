@@ -39,3 +39,17 @@ class CannotRunHere(AutotuneError):
 
     sentence = "this machine cannot run code for {target}, so nothing can be measured"
     remedy = "ask on a machine that has it, or write --target simd for what this machine has"
+
+
+class BadCondition(AutotuneError):
+    """A condition on choices that cannot be read."""
+
+    sentence = "the condition {text!r} cannot be read: {problem}"
+    remedy = "write for example lanes=8, tile.M>=16, p3.storage!=direct, uses=own-lanes or mapping=column"
+
+
+class UnknownChoice(AutotuneError):
+    """A condition on a choice that no candidate of the space has."""
+
+    sentence = "no candidate has a choice called {name!r}"
+    remedy = "expected one of {known}"

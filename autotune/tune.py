@@ -16,6 +16,7 @@ from autotune.measure.cases import make_cases
 from autotune.measure.server import ForkServer
 from autotune.measure.session import Session
 from autotune.realizations.target import Target
+from autotune.search.conditions import parse_conditions
 from autotune.search.errors import NoWorkload, SeveralWorkloads
 from autotune.search.foreign import compile_only
 from autotune.search.join import search_set
@@ -26,6 +27,7 @@ from autotune.search.progress import OnEvent, Phase, PhaseStarted, ignore
 from autotune.search.restriction import forbidden_mechanisms
 from autotune.search.result import SearchResult
 from autotune.search.run import remembered, run
+from autotune.search.space import SearchSet
 from autotune.search.stop import Limits
 from autotune.settings import load_settings
 from autotune.store.database import open_database
@@ -45,6 +47,7 @@ def search(
     database: Path | None = None,
     forbid: Sequence[str] = (),
     allow: Sequence[str] = (),
+    only: Sequence[str] = (),
     on_event: OnEvent | None = None,
 ) -> SearchResult:
     """Find, verify, measure and store the fastest candidate of one kernel at one shape: call time of one thread.
@@ -53,14 +56,15 @@ def search(
     machine cannot run, the best by the model are compiled, and nothing is measured or stored.
 
     `forbid` names mechanisms (`autotune.realizations.mechanisms`) that no candidate but the reference may use, `allow`
-    ones that are off by default. What a search that forbids something finds replaces a stored winner of searches that
-    did not only where that one was merely raced, and is slower.
+    ones that are off by default. `only` holds conditions (`autotune.search.conditions`) that every candidate but the
+    reference meets, a choice without a phase in every phase that has it. What a search that leaves something out finds
+    replaces a stored winner of searches that did not only where that one was merely raced, and is slower.
 
     Shapes: `shape` gives every dimension, and scalars without a default; the kernel's only workload if left out.
     Units: seconds. `max_trials` counts the trials of earlier runs too; `target` is this machine's if left out, and
     `database` the settings'.
-    Raises: NoWorkload, SeveralWorkloads, UnknownMechanism, ForbiddenAndAllowed, DependsOnBlocks, any SourceError, and
-    what the store and binding raise.
+    Raises: NoWorkload, SeveralWorkloads, UnknownMechanism, ForbiddenAndAllowed, BadCondition, UnknownChoice,
+    DependsOnBlocks, any SourceError, and what the store and binding raise.
     """
     watch = Stopwatch()
     notify = on_event or ignore
@@ -72,6 +76,7 @@ def search(
     forbidden = forbidden_mechanisms(forbid, allow)
 
     program = kernel.bind(**given)
+    conditions = parse_conditions(only, program)
     workload = workload_of(kernel.program, sizes, machine)
     notify(PhaseStarted(title=workload.title, phase=Phase.TRACE))
     verify(program)
@@ -79,19 +84,25 @@ def search(
     place = database or load_settings().database
     enumerated = place.with_name(ENUMERATED_FILE)
 
-    if not can_run(machine):
+    def enumerate_space() -> SearchSet:
         notify(PhaseStarted(title=workload.title, phase=Phase.ENUMERATE))
-        space = search_set(program, machine, prior(machine), seed=seed, cache=enumerated, forbidden=forbidden)
+        return search_set(
+            program, machine, prior(machine), seed=seed, cache=enumerated, forbidden=forbidden, only=conditions
+        )
+
+    if not can_run(machine):
+        space = enumerate_space()
         with ForkServer() as server, Session(server, program, machine, (), seed=seed) as compiler:
             return compile_only(
                 space, compiler, workload, limits, target=machine.name, seed=seed, watch=watch, on_event=notify
             )
 
     with open_database(place) as store, ForkServer() as server:
-        notify(PhaseStarted(title=workload.title, phase=Phase.ENUMERATE))
-        space = search_set(program, machine, prior(machine), seed=seed, cache=enumerated, forbidden=forbidden)
+        space = enumerate_space()
         refused = refused_rules(space.refused)
-        book = Notebook(store, workload, legal_count=space.legal_count, refused=refused, forbidden=forbidden)
+        book = Notebook(
+            store, workload, legal_count=space.legal_count, refused=refused, forbidden=forbidden, only=space.only
+        )
         if not space.candidates or book.covers(limits, seed):
             return remembered(space, book, limits, target=machine.name, seed=seed, watch=watch)
 

@@ -66,8 +66,8 @@ def first_legal(program: Program, target: Target, families: Sequence[Family], co
     """The first `count` legal candidates by the model."""
 
     def stream(number: int, family: Family) -> Iterator[tuple[float, int, tuple[int, ...]]]:
-        for ns, picks in islice(family.best_first(), OF_ONE_STRUCTURE):
-            yield ns, number, picks
+        for found in islice(family.labels(target).cheapest(), OF_ONE_STRUCTURE):
+            yield family.ns(found.picks), number, found.picks
 
     merged = heapq.merge(*(stream(k, family) for k, family in enumerate(families)))
     candidates = dict.fromkeys(families[number].candidate(picks) for _, number, picks in islice(merged, 64 * count))

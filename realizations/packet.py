@@ -93,6 +93,11 @@ def decide(clones: Clones, partial: bool, general: int, full: int, target: Targe
     return CloneDecision.SELECTED
 
 
+def budgets(clones: Clones, target: Target) -> tuple[int, int | None]:
+    """Builder instructions that the general and the full body may have; None where there is no full one."""
+    return target.source_budget_instructions, target.clone_budget_instructions if clones is Clones.FULL else None
+
+
 def refuse(clones: Clones, partial: bool, general: int, full: int, target: Target) -> Iterator[Refusal]:
     """Budgets of a candidate's bodies."""
     match decide(clones, partial, general, full, target):

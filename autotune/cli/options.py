@@ -34,6 +34,14 @@ TargetName: TypeAlias = Annotated[
     str | None,
     typer.Option("--target", help="simd for this machine, or simd:avx512, simd:avx2, simd:sse2, simd:neon."),
 ]
+Only: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--only",
+        metavar="CONDITION",
+        help="Keep what meets it, beside the reference: lanes=8, tile.M>=16, uses=own-lanes. May be repeated.",
+    ),
+]
 DatabasePath: TypeAlias = Annotated[
     str | None, typer.Option("--db", help="The policy store; the one in the user's data folder if left out.")
 ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, assert_never
 import typer
 
 from autotune.cli.exits import ExitCode, most_serious
-from autotune.cli.options import AsJson, DatabasePath, File, KernelName, Quiet, Shapes, TargetName, Verbose
+from autotune.cli.options import AsJson, DatabasePath, File, KernelName, Only, Quiet, Shapes, TargetName, Verbose
 from autotune.cli.question import Question, every_question
 from autotune.cli.setup import settings_for
 from autotune.cli.verb import verb
@@ -31,11 +31,13 @@ class Show(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mechanisms:
-    """Names of mechanisms that a search leaves out, and of those that it tries although they are off by default."""
+class Restriction:
+    """Names of mechanisms that a search leaves out, of those that it tries although they are off by default, and what
+    its candidates have to meet."""
 
     forbid: tuple[str, ...]
     allow: tuple[str, ...]
+    only: tuple[str, ...]
 
 
 @verb
@@ -63,6 +65,7 @@ def search(
             "--allow", metavar="MECHANISM", help="Try what uses it although it is off by default. May be repeated."
         ),
     ] = None,
+    only: Only = None,
     db: DatabasePath = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
@@ -88,8 +91,8 @@ def search(
     )
     chosen = parse_target(settings.target)
     show = Show.JSON if as_json else Show.NOTHING if quiet else Show.MORE if verbose else Show.TABLES
-    mechanisms = Mechanisms(forbid=tuple(forbid or ()), allow=tuple(allow or ()))
-    results, interrupted = _search_each(every_question(file, kernel, shape), chosen, settings, mechanisms, show)
+    restriction = Restriction(forbid=tuple(forbid or ()), allow=tuple(allow or ()), only=tuple(only or ()))
+    results, interrupted = _search_each(every_question(file, kernel, shape), chosen, settings, restriction, show)
     _report_all(results, show)
     return most_serious([*(exit_code(r.ending) for r in results), *([ExitCode.INTERRUPTED] if interrupted else [])])
 
@@ -117,7 +120,7 @@ def exit_code(ending: Ending) -> ExitCode:
 
 
 def _search_each(
-    questions: list[Question], target: Target, settings: Settings, mechanisms: Mechanisms, show: Show
+    questions: list[Question], target: Target, settings: Settings, restriction: Restriction, show: Show
 ) -> tuple[list[SearchResult], bool]:
     """Results in order, each shown when it is there; whether the user ended one of the searches."""
     from autotune import tune
@@ -136,8 +139,9 @@ def _search_each(
                     max_trials=settings.max_trials,
                     seed=settings.seed,
                     database=settings.database,
-                    forbid=mechanisms.forbid,
-                    allow=mechanisms.allow,
+                    forbid=restriction.forbid,
+                    allow=restriction.allow,
+                    only=restriction.only,
                     on_event=listener,
                 )
         except KeyboardInterrupt:  # before there was anything to keep of this one

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from autotune.cli.exits import ExitCode
-from autotune.cli.options import AsJson, File, KernelName, Quiet, Shapes, TargetName, Verbose
+from autotune.cli.options import AsJson, File, KernelName, Only, Quiet, Shapes, TargetName, Verbose
 from autotune.cli.question import Question, every_question
 from autotune.cli.setup import target_and_store
 from autotune.cli.verb import verb
@@ -23,6 +23,7 @@ def space(
     kernel: KernelName = None,
     shape: Shapes = None,
     target: TargetName = None,
+    only: Only = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
     quiet: Quiet = False,
@@ -36,7 +37,7 @@ def space(
     from autotune.report.space import print_space, space_document
 
     chosen, _ = target_and_store(target, None, quiet=quiet, verbose=verbose)
-    sizes = [measured_space(question, chosen) for question in every_question(file, kernel, shape)]
+    sizes = [measured_space(question, chosen, tuple(only or ())) for question in every_question(file, kernel, shape)]
     if as_json:
         print_document(space_document(sizes))
     elif not quiet:
@@ -47,21 +48,22 @@ def space(
     return ExitCode.IMPROVED if all(size.legal for size in sizes) else ExitCode.NOTHING_LEGAL
 
 
-def measured_space(question: Question, target: Target) -> SpaceSize:
+def measured_space(question: Question, target: Target, only: tuple[str, ...] = ()) -> SpaceSize:
     """The search space of one workload."""
     from autotune.calibration.prior import prior
     from autotune.report.space import SpaceSize
+    from autotune.search.conditions import parse_conditions
     from autotune.search.join import search_set
     from autotune.search.ledger import refused_rules
 
     started = time.perf_counter()
     program = question.program
-    found = search_set(program, target, prior(target))
+    found = search_set(program, target, prior(target), only=parse_conditions(only, program))
     return SpaceSize(
         title=f"{question.title} on simd:{target.name}",
         legal=found.legal_count,
         candidates=len(found.candidates),
-        exact=found.status == "exact",
+        join=found.status,
         reference=found.candidates[found.reference].id,
         reference_ns=float(found.prior_ns[found.reference]),
         best_ns=float(found.prior_ns.min()),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from autotune.realizations.mechanisms import OFF_BY_DEFAULT
 from autotune.report.screen import print_table, table
 from autotune.report.units import bytes_text, count_text, seconds_text, speedup_text, time_text
 from autotune.report.wording import stop_text
@@ -46,8 +47,10 @@ def print_result(console: Console, result: SearchResult, *, verbose: bool) -> No
     console.print()
     console.print(f"{result.title} on simd:{result.target}", style="bold", soft_wrap=True)
     console.print(headline(result), soft_wrap=True)
-    if result.forbidden:
-        console.print(f"without {', '.join(result.forbidden)} (but in the reference)", soft_wrap=True)
+    if result.only:
+        console.print(f"only {', '.join(result.only)} (but for the reference)", soft_wrap=True)
+    if without := [name for name in result.forbidden if name not in OFF_BY_DEFAULT]:
+        console.print(f"without {', '.join(without)} (but in the reference)", soft_wrap=True)
     tables = [_candidates(result)] if result.winner or result.reference else []
     if result.compiled:
         tables.append(_compiled(result))
@@ -134,7 +137,7 @@ def _failures(result: SearchResult) -> Table:
 def _effort(result: SearchResult) -> str:
     spent = result.seconds
     earlier = f" ({count_text(result.restored)} in earlier runs)" if result.restored else ""
-    set_size = f"{count_text(result.candidates)} of {count_text(result.legal)} legal candidates ({result.join} join)"
+    set_size = f"{count_text(result.candidates)} of {count_text(result.legal)} legal candidates ({result.join.value})"
     if result.compiled:
         cut = f"; {stop_text(result.stopped_by)}" if result.stopped_by is not None else ""
         return (

@@ -11,13 +11,14 @@ from rich.console import Console
 from autotune.report.screen import print_table, table
 from autotune.report.units import count_text, seconds_text, time_text
 from autotune.search.ledger import RefusedRule
+from autotune.search.space import JoinStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpaceSize:
     """The search space of one workload.
 
-    `candidates` are those in the search set, `exact` says whether these hold the best by the model for certain.
+    `candidates` are those in the search set, `join` says what they are of all legal ones.
     `best_ns` and `reference_ns` are predictions.
 
     Units: nanoseconds a call; `seconds` of wall clock for enumerating and scoring.
@@ -26,7 +27,7 @@ class SpaceSize:
     title: str
     legal: int
     candidates: int
-    exact: bool
+    join: JoinStatus
     reference: str
     reference_ns: float
     best_ns: float
@@ -37,10 +38,8 @@ class SpaceSize:
 def print_space(console: Console, size: SpaceSize) -> None:
     """Counts, predictions, and one row a rule, the most frequent first."""
     console.print(size.title, style="bold", soft_wrap=True)
-    how = "all of them" if size.exact else "the best by predicted time and a uniform sample"
-    console.print(
-        f"{count_text(size.legal)} legal candidates; search set: {count_text(size.candidates)}, {how}", soft_wrap=True
-    )
+    found = f"search set: {count_text(size.candidates)}, {size.join.value}"
+    console.print(f"{count_text(size.legal)} legal candidates; {found}", soft_wrap=True)
     console.print(
         f"predicted: reference {size.reference} {time_text(size.reference_ns)}, best {time_text(size.best_ns)} a call",
         soft_wrap=True,

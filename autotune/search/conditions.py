@@ -51,6 +51,10 @@ class Condition:
             return has == ((self.relation == "=") == (self.name == USES or self.level == COLUMN))
         return any(self._compare(level) for name, level in choices.items() if _is_called(name, self.name))
 
+    def allows(self, choices: dict[str, Level]) -> bool:
+        """Whether no choice departs from it; the mechanisms of a candidate are not looked at."""
+        return all(self._compare(level) for name, level in choices.items() if _is_called(name, self.name))
+
     def _compare(self, level: Level) -> bool:
         if isinstance(level, int) and isinstance(self.level, int):
             return _RELATIONS[self.relation](level, self.level)
@@ -97,13 +101,17 @@ def _is_called(parameter: str, name: str) -> bool:
 
 
 def all_hold(conditions: Sequence[Condition], program: Program, candidate: Candidate, target: Target) -> bool:
-    """Whether a candidate of a bound program meets every condition."""
-    if not conditions:
-        return True
-    choices = choices_of(candidate)
-    named = any(condition.name in (USES, MAPPING) for condition in conditions)
-    mechanisms = uses(program, candidate, target) if named else frozenset()
+    """Whether a candidate of a bound program meets every condition, in some phase where it names none."""
+    choices, mechanisms = choices_of(candidate), mechanisms_for(conditions, program, candidate, target)
     return all(condition.holds(choices, mechanisms) for condition in conditions)
+
+
+def mechanisms_for(
+    conditions: Sequence[Condition], program: Program, candidate: Candidate, target: Target
+) -> frozenset[str]:
+    """The mechanisms that a candidate uses; not looked for where no condition asks."""
+    asked = any(condition.name in (USES, MAPPING) for condition in conditions)
+    return uses(program, candidate, target) if asked else frozenset()
 
 
 def check_names(conditions: Sequence[Condition], candidates: Iterable[Candidate]) -> None:

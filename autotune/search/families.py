@@ -3,17 +3,16 @@ Must not know which of their combinations a search takes."""
 
 from __future__ import annotations
 
-import heapq
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
 
 from autotune.calibration.prior import Prices
 from autotune.ir.buffer import BufferProgram, Tail
 from autotune.ir.program import Program
 from autotune.ir.serial import Json, from_json, to_json
-from autotune.realizations.candidate import Candidate
+from autotune.realizations import packet
+from autotune.realizations.candidate import Candidate, Clones
 from autotune.realizations.enumerate import structures
 from autotune.realizations.legality import contexts, refuse_candidate, refuse_tiles
 from autotune.realizations.lower import lower
@@ -24,6 +23,7 @@ from autotune.realizations.structure import NestChoice, Structure, assemble
 from autotune.realizations.target import Target
 from autotune.realizations.tiled import tiled
 from autotune.search.cache_file import CacheFile
+from autotune.search.labels import Budgets, Labels, feasible_count
 from autotune.search.tables import Overhead, RefusalCounts, Row, Tables
 
 
@@ -35,11 +35,6 @@ class Family:
     numbers: tuple[int, ...]
     tables: tuple[tuple[Row, ...], ...]
     overhead: Overhead
-    partial: bool
-
-    @property
-    def size(self) -> int:
-        return prod(len(table) for table in self.tables)
 
     def rows(self, picks: Sequence[int]) -> tuple[Row, ...]:
         return tuple(table[pick] for table, pick in zip(self.tables, picks, strict=True))
@@ -48,30 +43,28 @@ class Family:
         rows = self.rows(picks)
         return assemble(self.structure, {n: row.choice for n, row in zip(self.numbers, rows, strict=True)})
 
-    def best_first(self) -> Iterator[tuple[float, tuple[int, ...]]]:
-        """Combinations by rising sum of predicted times, exactly."""
-        start = (0,) * len(self.tables)
-        heap = [(self.ns(start), start)]
-        seen = {start}
-        while heap:
-            total, picks = heapq.heappop(heap)
-            yield total, picks
-            for k in range(len(picks)):
-                if picks[k] + 1 < len(self.tables[k]):
-                    following = (*picks[:k], picks[k] + 1, *picks[k + 1 :])
-                    if following not in seen:
-                        seen.add(following)
-                        heapq.heappush(heap, (self.ns(following), following))
+    def labels(self, target: Target) -> Labels:
+        """The combinations within the target's code budgets, cheapest first."""
+        return Labels(self.tables, self._budgets(target), general=self.overhead.general, full=self.overhead.full)
+
+    def size(self, target: Target) -> int:
+        """How many combinations are within the target's code budgets."""
+        fixed = self.overhead
+        return feasible_count(self.tables, self._budgets(target), general=fixed.general, full=fixed.full)
+
+    def fits(self, picks: Sequence[int], target: Target) -> bool:
+        """Whether a combination is within the target's code budgets."""
+        rows = self.rows(picks)
+        general = self.overhead.general + sum(row.general for row in rows)
+        return self._budgets(target).allow(general, self.overhead.full + sum(row.full for row in rows))
+
+    def _budgets(self, target: Target) -> Budgets:
+        general, full = packet.budgets(self.structure.packet, target)
+        return Budgets(general=general, full=full)
 
     def ns(self, picks: Sequence[int]) -> float:
         """Predicted nanoseconds of one call."""
         return self.overhead.ns + sum(table[pick].ns for table, pick in zip(self.tables, picks, strict=True))
-
-    def instructions(self, picks: Sequence[int]) -> tuple[int, int]:
-        """Builder instructions of the general and of the full body."""
-        rows = self.rows(picks)
-        general, full = sum(row.general for row in rows), sum(row.full for row in rows)
-        return self.overhead.general + general, self.overhead.full + full
 
 
 def all_families(
@@ -114,6 +107,9 @@ def _family(program: Program, target: Target, structure: Structure, tables: Tabl
     if refusals.add(refuse_candidate(facts, view.graph, plain)) or refusals.add(refuse_nest_order(view.graph, plain)):
         return None
     plan = lower(program, plain)
+    if structure.packet is Clones.FULL and all(body.full for body in plan.bodies):
+        refusals.add((packet.CloneIneligible(),))
+        return None
     surroundings = contexts(facts, plan, plan.bodies[-1], plain)
     if refusals.add(refuse_snapshots(surroundings)) or refusals.add(refuse_workspace(facts, plan)):
         return None
@@ -127,9 +123,8 @@ def _family(program: Program, target: Target, structure: Structure, tables: Tabl
     across = frozenset(row.choice.axis for table in rows.values() for row in table if row.choice.lanes > 1)
     if tables.forbidden and tables.forbidden & of_lanes(across):
         return None
-    partial = any(not body.full for body in plan.bodies)
     numbers = structure.nest_numbers
-    return Family(structure, numbers, tuple(rows[number] for number in numbers), overhead, partial)
+    return Family(structure, numbers, tuple(rows[number] for number in numbers), overhead)
 
 
 def _hardest_first(plan: BufferProgram, numbers: Sequence[int]) -> list[int]:
@@ -162,7 +157,6 @@ def _encoded(families: Sequence[Family], refusals: RefusalCounts) -> Json:
                 to_json(family.structure),
                 [numbers[id(table)] for table in family.tables],
                 to_json(family.overhead),
-                family.partial,
             ]
             for family in families
         ],
@@ -177,10 +171,10 @@ def _decoded(data: Json) -> tuple[list[Family], RefusalCounts]:
         for rows in data["tables"]
     ]
     families = []
-    for stored, numbers, overhead, partial in data["families"]:
+    for stored, numbers, overhead in data["families"]:
         structure = from_json(Structure, stored)
         kept = tuple(tables[number] for number in numbers)
-        families.append(Family(structure, structure.nest_numbers, kept, from_json(Overhead, overhead), partial))
+        families.append(Family(structure, structure.nest_numbers, kept, from_json(Overhead, overhead)))
     refusals = RefusalCounts()
     for rule, count, example in data["refused"]:
         refusals.counts[rule] = count

@@ -93,6 +93,7 @@ def compile_only(
         seconds=watch.spent,
         compiled=tuple(compiled),
         forbidden=tuple(sorted(space.forbidden)),
+        only=space.only,
     )
 
 

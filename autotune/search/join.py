@@ -28,8 +28,10 @@ from autotune.realizations.reference import reference_candidate
 from autotune.realizations.storage import refuse_workspace
 from autotune.realizations.target import Target
 from autotune.search.cache_file import cached
+from autotune.search.conditions import Condition
 from autotune.search.families import Family, all_families
-from autotune.search.space import FROM_MODEL, FROM_SAMPLE, SearchSet
+from autotune.search.space import FROM_MODEL, FROM_SAMPLE, JoinStatus, SearchSet
+from autotune.search.subspace import all_fixed, restricted
 from autotune.search.tables import RefusalCounts
 
 K_BEST = 6_000
@@ -62,26 +64,41 @@ def search_set(
     seed: int = 0,
     cache: Path | None = None,
     forbidden: frozenset[str] = OFF_BY_DEFAULT,
+    only: Sequence[Condition] = (),
 ) -> SearchSet:
     """What a search chooses from: the `limit` best legal candidates by the model, `sample` uniform ones, the reference.
 
-    The predicted time of a candidate is the sum of its nests', so the best of a structure come in exact order; no
-    structure gives more than its quota, for a model that is wrong about one should not fill the set with it. `cache`
-    is a file of what was enumerated before; no candidate but the reference uses a mechanism in `forbidden`.
+    The predicted time of a candidate is the sum of its nests', so the best of a structure come in exact order. Where
+    more are legal than `limit`, no structure gives more than its quota: a model that is wrong about one should not fill
+    the set with it. `cache` is a file of what was enumerated before. No candidate but the reference uses a mechanism in
+    `forbidden`, or departs from a condition in `only`.
+
+    Raises: UnknownChoice for a condition on a choice that no candidate has.
     """
     with cached(cache, target) as file:
         families, refusals = all_families(program, target, prices, forbidden, file)
-    reference = reference_candidate(program, target)
+    if only:
+        families = restricted(families, only)
+    sizes = [family.size(target) for family in families]
+    legal = sum(sizes)
+    whole = legal <= limit
+    quota = limit if whole else K_BEST_OF_ONE_STRUCTURE
     chosen: dict[Candidate, tuple[float, int]] = {}
-    legal = sum(family.size for family in families)
-    for total, candidate in _k_best(families, target, refusals, limit):
+    for total, candidate in _k_best(families, target, refusals, limit, quota):
         chosen.setdefault(candidate, (total, FROM_MODEL))
     first = [(candidate, ns) for candidate, (ns, _) in islice(chosen.items(), PLANNED)]
     for total, candidate in _placed_otherwise(program, target, first, refusals):
         chosen[candidate] = (total, FROM_MODEL)
         legal += 1
-    for total, candidate in _uniform(families, target, sample, random.Random(seed)):
+    for total, candidate in _uniform(families, sizes, target, sample, random.Random(seed)):
         chosen[candidate] = (total, FROM_SAMPLE)
+    if only:
+        chosen = {
+            candidate: known for candidate, known in chosen.items() if all_fixed(only, program, candidate, target)
+        }
+        legal = len(chosen) if whole else legal
+    status = _status(len(chosen), legal)
+    reference = reference_candidate(program, target)
     if reference not in chosen:
         found = count_events(lower(program, reference), target)
         chosen[reference] = (price(found.events, found.dependent_steps, prices), FROM_MODEL)
@@ -94,9 +111,18 @@ def search_set(
         reference=candidates.index(reference),
         legal_count=legal,
         refused=refusals.table(),
-        status="exact" if legal <= len(candidates) else "beam",
+        status=status,
         forbidden=forbidden,
+        only=tuple(sorted(condition.text for condition in only)),
     )
+
+
+def _status(found: int, legal: int) -> JoinStatus:
+    if not legal:
+        return JoinStatus.INFEASIBLE
+    if not found:
+        return JoinStatus.NONE_FOUND
+    return JoinStatus.EXACT if found >= legal else JoinStatus.FEASIBLE
 
 
 def _placed_otherwise(
@@ -120,40 +146,32 @@ def _places(plan: BufferProgram) -> tuple[tuple[Buffer, ...], ...]:
     return tuple(body.buffers for body in plan.bodies)
 
 
-def _within_budget(family: Family, picks: Sequence[int], target: Target, refusals: RefusalCounts | None) -> bool:
-    general, full = family.instructions(picks)
-    reasons = tuple(packet.refuse(family.structure.packet, family.partial, general, full, target))
-    if refusals is not None:
-        refusals.add(reasons)
-    return not reasons
-
-
 def _k_best(
-    families: Sequence[Family], target: Target, refusals: RefusalCounts, limit: int
+    families: Sequence[Family], target: Target, refusals: RefusalCounts, limit: int, quota: int
 ) -> Iterator[tuple[float, Candidate]]:
+    """The `limit` best combinations within the budgets, no more than `quota` of a family."""
     order = count()
 
     def stream(family: Family) -> Iterator[tuple[float, int, Family, tuple[int, ...]]]:
-        for total, picks in islice(family.best_first(), K_BEST_OF_ONE_STRUCTURE):
-            yield total, next(order), family, picks
+        labels = family.labels(target)
+        for found in islice(labels.cheapest(), quota):
+            yield family.ns(found.picks), next(order), family, found.picks
+        if labels.over_budget is not None:
+            general, full = labels.over_budget
+            refusals.add(packet.refuse(family.structure.packet, True, general, full, target))
 
-    found = 0
-    for total, _, family, picks in heapq.merge(*(stream(f) for f in families), key=lambda item: item[:2]):
-        if found == limit:
-            return
-        if _within_budget(family, picks, target, refusals):
-            found += 1
-            yield total, family.candidate(picks)
+    merged = heapq.merge(*(stream(family) for family in families), key=lambda item: item[:2])
+    for total, _, family, picks in islice(merged, limit):
+        yield total, family.candidate(picks)
 
 
 def _uniform(
-    families: Sequence[Family], target: Target, sample: int, rng: random.Random
+    families: Sequence[Family], sizes: Sequence[int], target: Target, sample: int, rng: random.Random
 ) -> Iterator[tuple[float, Candidate]]:
-    """Draws with equal probability for every legal candidate of the whole family, without looking at the model."""
-    if not families:
+    """Draws with equal probability for every combination within the budgets, without looking at the model."""
+    if not any(sizes):
         return
-    weights = [family.size for family in families]
-    for family in rng.choices(families, weights, k=sample):
+    for family in rng.choices(families, sizes, k=sample):
         picks = tuple(rng.randrange(len(table)) for table in family.tables)
-        if _within_budget(family, picks, target, None):
+        if family.fits(picks, target):
             yield family.ns(picks), family.candidate(picks)

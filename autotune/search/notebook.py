@@ -44,7 +44,7 @@ class Recalled:
 class Notebook:
     """Reads what earlier runs left, then writes each end once, durably, before it counts in memory.
 
-    Only runs that forbade the same mechanisms are read: a race says something about its own incumbent alone, and a
+    Only runs that forbade the same are read: a race says something about its own incumbent alone, and a
     shoot-out about its own field. What a run that forbade more than the default finds claims no more than a won race,
     so that it takes the place of a policy of equal claim where it is faster, and of none with a stronger one.
     """
@@ -57,10 +57,11 @@ class Notebook:
         legal_count: int,
         refused: tuple[RefusedRule, ...] = (),
         forbidden: frozenset[str] = OFF_BY_DEFAULT,
+        only: tuple[str, ...] = (),
     ) -> None:
         self.database, self.workload = database, workload
-        self.forbidden = tuple(sorted(forbidden))
-        self.restricted = not forbidden <= OFF_BY_DEFAULT
+        self.forbidden = (*sorted(forbidden), *(f"all but {condition}" for condition in sorted(only)))
+        self.restricted = bool(only) or not forbidden <= OFF_BY_DEFAULT
         self.ledger = Ledger(legal_count=legal_count, refused=refused)
         self.track = Track()
         self.candidates: dict[str, Candidate] = {}

@@ -9,6 +9,7 @@ from enum import Enum
 from autotune.ir.serial import Json, to_json
 from autotune.realizations.candidate import Candidate
 from autotune.search.ledger import FailureCause, RefusedRule, StateCount
+from autotune.search.space import JoinStatus
 from autotune.search.stop import StopRule
 
 
@@ -75,11 +76,11 @@ class SecondsSpent:
 class SearchResult:
     """Outcome of searching one workload.
 
-    `trials` counts the candidates that ended, `restored` those of them that earlier runs had ended. `join` says whether
-    the set holds every legal candidate that could be best ("exact") or was cut ("beam"). `tied` marks a winner that
-    another finalist equals within the tie band. No candidate but the reference was allowed a mechanism in `forbidden`.
-    `compiled` lists what was compiled for a target that this machine
-    cannot run, in order; such a search has no trials, for nothing was measured.
+    `trials` counts the candidates that ended, `restored` those of them that earlier runs had ended. `join` says what
+    the set is of all legal candidates. `tied` marks a winner that another finalist equals within the tie band. No
+    candidate but the reference was allowed a mechanism in `forbidden`, or to depart from a condition in `only`.
+    `compiled` lists what was compiled for a target that this machine cannot run, in order; such a search has no trials,
+    for nothing was measured.
     """
 
     title: str
@@ -93,7 +94,7 @@ class SearchResult:
     tied: bool
     candidates: int
     legal: int
-    join: str
+    join: JoinStatus
     trials: int
     restored: int
     counts: tuple[StateCount, ...]
@@ -103,6 +104,7 @@ class SearchResult:
     seconds: SecondsSpent
     compiled: tuple[Compilation, ...] = ()
     forbidden: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
 
     @property
     def speedup(self) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +16,22 @@ FROM_MODEL = 0  # among the k best of the join
 FROM_SAMPLE = 1  # drawn uniformly from the legal candidates, without the model
 
 
+class JoinStatus(Enum):
+    """What a set says about the legal candidates, the reference aside."""
+
+    EXACT = "exact in family"  # it holds every one of them
+    FEASIBLE = "feasible under budget"  # it holds the model's best of them, and a sample of the rest
+    NONE_FOUND = "none found"  # some are within the budgets, and the join came to none of them
+    INFEASIBLE = "proved infeasible"  # there is none
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SearchSet:
     """Legal candidates by row.
 
     `reference` is the reference candidate's row. `legal_count` is the size of the whole legal family, which may be
-    larger than the set. `refused` holds rule, count and an example sentence of what is not in the family. `status`
-    says whether the k best are exact ("exact") or cut ("beam"). No candidate but the reference uses a mechanism in
-    `forbidden`.
+    larger than the set. `refused` holds rule, count and an example sentence of what is not in the family. No candidate
+    but the reference uses a mechanism in `forbidden` or departs from a condition in `only`.
 
     Shapes: `prior_ns` float64[candidates], predicted nanoseconds a call; `origin` int64[candidates], FROM_MODEL or
     FROM_SAMPLE.
@@ -34,8 +43,9 @@ class SearchSet:
     reference: int
     legal_count: int
     refused: tuple[tuple[str, int, str], ...]
-    status: str
+    status: JoinStatus
     forbidden: frozenset[str] = frozenset()
+    only: tuple[str, ...] = ()
 
 
 def model_first(space: SearchSet) -> str:

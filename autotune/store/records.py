@@ -51,7 +51,8 @@ def new_uuid() -> str:
 class Search:
     """One run of the tuner on one workload.
 
-    `forbidden` names the mechanisms that no candidate but the reference might use, sorted.
+    `forbidden` says what no candidate but the reference might use: mechanisms by name, sorted, and `all but C` for a
+    condition C that it had to meet.
     Units: `budget_s` seconds; `started` and `finished` seconds since 1970 in UTC. `environment` is JSON data about
     the machine's state (load, governor, quota).
     """

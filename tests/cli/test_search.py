@@ -12,6 +12,7 @@ import pytest
 from autotune import tune
 from autotune.cli.exits import ExitCode
 from autotune.search.result import Ending, SearchResult, SecondsSpent
+from autotune.search.space import JoinStatus
 
 from .conftest import Command
 
@@ -43,7 +44,7 @@ RESULT = SearchResult(
     tied=False,
     candidates=0,
     legal=0,
-    join="exact",
+    join=JoinStatus.EXACT,
     trials=0,
     restored=0,
     counts=(),
@@ -124,7 +125,7 @@ def test_what_was_forbidden_is_said(command: Command, row_sum: Path) -> None:
     ran = command("search", row_sum, "--forbid", "chains", "--max-trials", 2)
     assert "without chains" in ran.out
     document = json.loads(command("search", row_sum, "--forbid", "chains", "--max-trials", 2, "--json").out)
-    assert document["results"][0]["forbidden"] == ["chains"]
+    assert "chains" in document["results"][0]["forbidden"]
 
 
 def test_one_bad_outcome_decides_the_exit_code(command: Command, row_sum: Path, searched: FakeSearch) -> None:

@@ -62,7 +62,7 @@ def bound(example: str, shape: str) -> Workload:
 
 def families(workload: Workload, target: Target) -> tuple[list[Family], RefusalCounts]:
     """Every structure with its tables, and what the rules refused on the way."""
-    tables = Tables(target, prior(target))
+    tables = Tables(target, prior(target), forbidden=frozenset())
     return list(families_of(workload.program, target, tables)), tables.refusals
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
-from autotune.realizations import packet
 from autotune.realizations.candidate import Candidate
 from autotune.realizations.reference import reference_candidate
 from autotune.realizations.target import Target
@@ -21,28 +20,21 @@ def pool(workload: Workload, families: Sequence[Family], target: Target, seed: i
     """Distinct legal candidates, the reference first."""
     rng = random.Random(seed)
     found = {reference_candidate(workload.program, target): None}
-    for family, picks in _drawn(families, rng):
-        if legal(family, picks, target):
+    for family, picks in _drawn(families, target, rng):
+        if family.fits(picks, target):
             found.setdefault(family.candidate(picks))
     return list(found)
 
 
-def _drawn(families: Sequence[Family], rng: random.Random) -> Iterator[tuple[Family, tuple[int, ...]]]:
+def _drawn(families: Sequence[Family], target: Target, rng: random.Random) -> Iterator[tuple[Family, tuple[int, ...]]]:
     for family in families:
         yield family, (0,) * len(family.tables)
         for _ in range(OF_EACH_STRUCTURE):
             yield family, random_picks(family, rng)
-    for family in rng.choices(families, [family.size for family in families], k=UNIFORM):
+    for family in rng.choices(families, [family.size(target) for family in families], k=UNIFORM):
         yield family, random_picks(family, rng)
 
 
 def random_picks(family: Family, rng: random.Random) -> tuple[int, ...]:
     """Any combination of a structure's rows, with equal probability."""
     return tuple(rng.randrange(len(table)) for table in family.tables)
-
-
-def legal(family: Family, picks: Sequence[int], target: Target) -> bool:
-    """Whether a combination of legal rows keeps the code budgets, which are the only rules on all of them together."""
-    rows = family.rows(picks)
-    general, full = sum(row.general for row in rows), sum(row.full for row in rows)
-    return not any(packet.refuse(family.structure.packet, family.partial, general, full, target))

@@ -31,7 +31,7 @@ def _used() -> dict[str, frozenset[str]]:
     found = {}
     for example, shape in _EXAMPLES:
         program = bound(example, shape).program
-        space = search_set(program, _TARGET, prior(_TARGET), limit=200, sample=300)
+        space = search_set(program, _TARGET, prior(_TARGET), limit=200, sample=300, forbidden=frozenset())
         names = (uses(program, candidate, _TARGET) for candidate in space.candidates)
         found[example] = frozenset().union(*names)
     return found

@@ -13,6 +13,7 @@ from autotune.realizations.candidate import Candidate, Clones
 from autotune.report.outcome import headline, print_overview, print_result
 from autotune.search.ledger import FailureCause, RefusedRule, StateCount
 from autotune.search.result import Ending, SearchResult, SecondsSpent, Timed
+from autotune.search.space import JoinStatus
 from autotune.search.stop import Budget
 
 CANDIDATE = Candidate(
@@ -45,7 +46,7 @@ RESULT = SearchResult(
     tied=False,
     candidates=20_000,
     legal=1_234_567,
-    join="beam",
+    join=JoinStatus.FEASIBLE,
     trials=60,
     restored=12,
     counts=(StateCount(state=State.MEASURED, count=48), StateCount(state=State.CRASH, count=1)),

@@ -19,7 +19,7 @@ from autotune.search.ledger import StateCount
 from autotune.search.loop import Stopwatch
 from autotune.search.progress import OnEvent, ignore
 from autotune.search.result import Ending, SearchResult
-from autotune.search.space import SearchSet
+from autotune.search.space import JoinStatus, SearchSet
 from autotune.search.stop import Limits
 from autotune.store.keys import Workload
 
@@ -33,7 +33,7 @@ SPACE = SearchSet(
     reference=3,
     legal_count=1000,
     refused=(("lanes-too-wide", 7, "64 lanes are too many"),),
-    status="beam",
+    status=JoinStatus.FEASIBLE,
 )
 FAILURES = (
     CompileError(text="Cannot select: 0x1\nand more"),

@@ -25,7 +25,7 @@ from autotune.realizations.targets import named_target
 from autotune.realizations.verdict import Legal
 from autotune.search import join
 from autotune.search.families import Family, families_of
-from autotune.search.space import FROM_MODEL, FROM_SAMPLE, SearchSet
+from autotune.search.space import FROM_MODEL, FROM_SAMPLE, JoinStatus, SearchSet
 from autotune.search.tables import Tables
 from tests.conformance.cases import ROOT, Workload, bound
 
@@ -81,8 +81,8 @@ def test_the_legal_count_is_that_of_brute_force(example: str, shape: str, no_quo
     space = _search(workload, limit=10_000, sample=0)
     extra = space.candidates[space.reference] not in everything
     assert space.legal_count == len(everything) + len(_placed_otherwise(space)) + extra == len(space.candidates)
-    assert space.status == "exact"
-    assert _search(workload, limit=3, sample=0).status == "beam"
+    assert space.status is JoinStatus.EXACT
+    assert _search(workload, limit=3, sample=0).status is JoinStatus.FEASIBLE
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_candidates_of_a_set_are_judged_legal(example: str, shape: str) -> None:
 def test_the_sample_is_uniform_over_structures_and_follows_its_seed() -> None:
     workload = bound("rmsnorm", "M=5,N=13")
     families = _families(workload)
-    total = sum(family.size for family in families)
+    total = sum(family.size(_TARGET) for family in families)
     space = _search(workload, limit=0, sample=4000)
     assert space.candidates == _search(workload, limit=0, sample=4000).candidates
     assert set(_search(workload, limit=0, sample=50, seed=8).candidates) != set(
@@ -118,11 +118,11 @@ def test_the_sample_is_uniform_over_structures_and_follows_its_seed() -> None:
 def test_no_structure_gives_more_than_its_quota(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(join, "K_BEST_OF_ONE_STRUCTURE", 3)
     workload = bound("rmsnorm", "M=5,N=13")
-    space = _search(workload, limit=5000, sample=0)
     families = _families(workload)
+    space = _search(workload, limit=sum(family.size(_TARGET) for family in families) - 1, sample=0)
     by_quota = len(space.candidates) - len(_placed_otherwise(space))
-    assert by_quota - 1 <= sum(min(3, family.size) for family in families) <= by_quota
-    assert space.status == "beam"
+    assert by_quota - 1 <= sum(min(3, family.size(_TARGET)) for family in families) <= by_quota
+    assert space.status is JoinStatus.FEASIBLE
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from autotune.search.progress import ignore
 from autotune.search.restriction import forbidden_mechanisms
 from autotune.search.result import SearchResult
 from autotune.search.run import run
-from autotune.search.space import SearchSet
+from autotune.search.space import JoinStatus, SearchSet
 from autotune.search.stop import Limits
 from autotune.store.database import open_database
 from autotune.store.keys import Workload
@@ -60,7 +60,9 @@ def test_much_is_left_without_any_one_mechanism_but_lanes(example: str, shape: s
 def test_what_is_forbidden_says_nothing_about_the_rest() -> None:
     program = bound(*_SMALL[0]).program
     whole = search_set(program, _TARGET, prior(_TARGET), limit=10_000, sample=0)
-    without = search_set(program, _TARGET, prior(_TARGET), limit=10_000, sample=0, forbidden=frozenset({"copies"}))
+    without = search_set(
+        program, _TARGET, prior(_TARGET), limit=10_000, sample=0, forbidden=OFF_BY_DEFAULT | {"copies"}
+    )
     plain = {c for c in whole.candidates if "copies" not in uses(program, c, _TARGET)}
     assert plain <= set(without.candidates)
 
@@ -78,7 +80,7 @@ def test_what_stands_in_for_a_mechanism_is_right(forbid: tuple[str, ...], tmp_pa
         database=tmp_path / "store",
         forbid=forbid,
     )
-    assert found.forbidden == tuple(sorted(forbid))
+    assert found.forbidden == tuple(sorted({*forbid, *OFF_BY_DEFAULT}))
     states = {entry.state: entry.count for entry in found.counts}
     assert found.trials == 6 and found.failures == ()
     assert states[State.MEASURED] + states.get(State.RACED_OUT, 0) + states.get(State.NOISY, 0) == 6
@@ -118,7 +120,7 @@ class Place:
             reference=0,
             legal_count=len(candidates),
             refused=(),
-            status="exact",
+            status=JoinStatus.EXACT,
         )
 
     def search(self, forbidden: frozenset[str], trials: int, rows: list[int] | None = None) -> SearchResult:

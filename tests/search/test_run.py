@@ -31,7 +31,7 @@ from autotune.search.notebook import Notebook
 from autotune.search.progress import CandidateFinished, Event, Phase, PhaseStarted, SearchStopped, SpaceReady, ignore
 from autotune.search.result import Ending, SearchResult
 from autotune.search.run import remembered, run
-from autotune.search.space import SearchSet
+from autotune.search.space import JoinStatus, SearchSet
 from autotune.search.stop import AllMeasured, Budget, Limits, MaxTrials, NoPromotion
 from autotune.store.database import open_database
 from autotune.store.keys import Workload
@@ -62,7 +62,7 @@ class Workplace:
             reference=0,
             legal_count=len(candidates) + 100,
             refused=REFUSED,
-            status="exact",
+            status=JoinStatus.EXACT,
         )
         self.ids = [candidate.id for candidate in candidates]
         self.times_ns = dict(zip(self.ids, times.tolist(), strict=True))
@@ -318,7 +318,7 @@ def test_nothing_legal(small: Workplace, workload: Workload) -> None:
         reference=0,
         legal_count=0,
         refused=REFUSED,
-        status="exact",
+        status=JoinStatus.EXACT,
     )
     with open_database(small.path) as database:
         book = Notebook(database, workload, legal_count=0)

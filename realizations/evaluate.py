@@ -138,7 +138,7 @@ class Evaluator:
     # ---- values ---------------------------------------------------------------------------------------------------
     def value(self, number: int, point: Point) -> Vector:
         """A value at a point: one lane where it is uniform along the vector axis, else a lane each."""
-        key = (number, *(point[a].key for a in self.axes(number) if a in point))
+        key = (number, *[point[a].key for a in self.lets[number].axes if a in point])
         found = self.memo.find(key)
         if found is None:
             found = self._compute(number, point)

@@ -49,17 +49,27 @@ class Source(Enum):
     DEFAULT = "default"
 
 
+class Effort(Enum):
+    """How much a search may take where nothing more exact is said."""
+
+    QUICK = "quick"
+    DEFAULT = "default"
+    FULL = "full"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """The values in force.
 
-    Units: `budget_s` seconds a workload. `max_trials` is None where only time limits a search. `origins` names the
+    Units: `budget_s` seconds a workload, None for what the effort allows. `max_trials` is None where only time limits a
+    search. `origins` names the
     source of every value, in the order of SETTINGS.
     """
 
     database: Path
     target: str
-    budget_s: float
+    effort: Effort
+    budget_s: float | None
     max_trials: int | None
     seed: int
     log_level: str
@@ -139,6 +149,10 @@ def _positive(value: object) -> int:
     return number
 
 
+def _effort(value: object) -> Effort:
+    return Effort(_text(value).lower())
+
+
 def _level(value: object) -> str:
     name = _text(value).upper()
     if name not in _LEVELS:
@@ -164,11 +178,18 @@ SETTINGS = (
         default=lambda: "simd",
     ),
     Setting(
+        name="effort",
+        field="effort",
+        expected=f"one of {', '.join(effort.value for effort in Effort)}",
+        read=_effort,
+        default=lambda: Effort.DEFAULT,
+    ),
+    Setting(
         name="budget",
         field="budget_s",
         expected="a time above zero such as '60s', '10m' or a number of seconds",
         read=_seconds,
-        default=lambda: 60.0,
+        default=lambda: None,
     ),
     Setting(
         name="max-trials",

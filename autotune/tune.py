@@ -28,8 +28,8 @@ from autotune.search.restriction import forbidden_mechanisms
 from autotune.search.result import SearchResult
 from autotune.search.run import remembered, run
 from autotune.search.space import SearchSet
-from autotune.search.stop import Limits
-from autotune.settings import load_settings
+from autotune.search.stop import limits_for
+from autotune.settings import Effort, load_settings
 from autotune.store.database import open_database
 from autotune.store.keys import workload_of
 
@@ -41,8 +41,10 @@ def search(
     shape: Mapping[str, Number] | None = None,
     target: Target | str | None = None,
     *,
-    budget_s: float | None = 60.0,
+    effort: Effort | str = Effort.DEFAULT,
+    budget_s: float | None = None,
     max_trials: int | None = None,
+    calls: float | None = None,
     seed: int = 0,
     database: Path | None = None,
     forbid: Sequence[str] = (),
@@ -61,8 +63,11 @@ def search(
     replaces a stored winner of searches that did not only where that one was merely raced, and is slower.
 
     Shapes: `shape` gives every dimension, and scalars without a default; the kernel's only workload if left out.
-    Units: seconds. `max_trials` counts the trials of earlier runs too; `target` is this machine's if left out, and
-    `database` the settings'.
+    `effort` says how long a search goes on where `budget_s` and `max_trials` do not; `calls` how often the winner will
+    be called, so that no more is spent than that can bring back.
+
+    Units: seconds; an infinite budget is none. `max_trials` counts the trials of earlier runs too; `target` is this
+    machine's if left out, and `database` the settings'.
     Raises: NoWorkload, SeveralWorkloads, UnknownMechanism, ForbiddenAndAllowed, BadCondition, UnknownChoice,
     DependsOnBlocks, any SourceError, and what the store and binding raise.
     """
@@ -72,7 +77,7 @@ def search(
     given = _shape(kernel, shape)
     sizes = {name: int(given[name]) for name in kernel.program.dims if name in given}
     scalars = {name: value for name, value in given.items() if name not in sizes}
-    limits = Limits(budget_s=budget_s, max_trials=max_trials)
+    limits = limits_for(Effort(effort), budget_s=budget_s, max_trials=max_trials, calls=calls)
     forbidden = forbidden_mechanisms(forbid, allow)
 
     program = kernel.bind(**given)

@@ -10,6 +10,7 @@ from autotune.settings import (
     PREFIX,
     SETTINGS,
     BadSetting,
+    Effort,
     Source,
     UnknownSetting,
     UnreadableProject,
@@ -31,7 +32,8 @@ def test_there_are_at_most_eight_variables_with_one_prefix() -> None:
 
 def test_defaults(tmp_path: Path) -> None:
     settings = load_settings(environment={}, directory=tmp_path)
-    assert (settings.target, settings.budget_s, settings.max_trials, settings.seed) == ("simd", 60.0, None, 0)
+    assert (settings.target, settings.budget_s, settings.max_trials, settings.seed) == ("simd", None, None, 0)
+    assert settings.effort is Effort.DEFAULT
     assert settings.database == data_directory() / "policies.sqlite"
     assert {source for _, source in settings.origins} == {Source.DEFAULT}
 
@@ -68,6 +70,7 @@ def test_budget_units(tmp_path: Path, text: object, seconds: float) -> None:
     ("name", "text"),
     [
         ("budget", "soon"),
+        ("effort", "some"),
         ("budget", "-1s"),
         ("budget", "nan"),
         ("seed", "1.5"),

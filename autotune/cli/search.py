@@ -31,13 +31,13 @@ class Show(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restriction:
-    """Names of mechanisms that a search leaves out, of those that it tries although they are off by default, and what
-    its candidates have to meet."""
+class Request:
+    """What a call asks of its searches beside the settings; fields as in `autotune.tune.search`."""
 
     forbid: tuple[str, ...]
     allow: tuple[str, ...]
     only: tuple[str, ...]
+    calls: float | None
 
 
 @verb
@@ -47,6 +47,13 @@ def search(
     shape: Shapes = None,
     target: TargetName = None,
     budget: Annotated[str | None, typer.Option("--budget", help="Time for each workload: 500ms, 60s, 10m, 1h.")] = None,
+    effort: Annotated[
+        str | None, typer.Option("--effort", help="quick, default or full, where no budget says more.")
+    ] = None,
+    calls: Annotated[
+        float | None,
+        typer.Option("--calls", help="Calls the winner is for: spend no more than they can bring back.", min=1),
+    ] = None,
     max_trials: Annotated[
         int | None, typer.Option("--max-trials", help="Candidates to try for each workload, earlier runs included.")
     ] = None,
@@ -83,6 +90,7 @@ def search(
     settings = settings_for(
         database=db,
         target=target,
+        effort=effort,
         budget=budget,
         max_trials=max_trials,
         seed=seed,
@@ -91,8 +99,8 @@ def search(
     )
     chosen = parse_target(settings.target)
     show = Show.JSON if as_json else Show.NOTHING if quiet else Show.MORE if verbose else Show.TABLES
-    restriction = Restriction(forbid=tuple(forbid or ()), allow=tuple(allow or ()), only=tuple(only or ()))
-    results, interrupted = _search_each(every_question(file, kernel, shape), chosen, settings, restriction, show)
+    request = Request(forbid=tuple(forbid or ()), allow=tuple(allow or ()), only=tuple(only or ()), calls=calls)
+    results, interrupted = _search_each(every_question(file, kernel, shape), chosen, settings, request, show)
     _report_all(results, show)
     return most_serious([*(exit_code(r.ending) for r in results), *([ExitCode.INTERRUPTED] if interrupted else [])])
 
@@ -120,7 +128,7 @@ def exit_code(ending: Ending) -> ExitCode:
 
 
 def _search_each(
-    questions: list[Question], target: Target, settings: Settings, restriction: Restriction, show: Show
+    questions: list[Question], target: Target, settings: Settings, request: Request, show: Show
 ) -> tuple[list[SearchResult], bool]:
     """Results in order, each shown when it is there; whether the user ended one of the searches."""
     from autotune import tune
@@ -135,13 +143,15 @@ def _search_each(
                     question.kernel,
                     question.shape,
                     target,
+                    effort=settings.effort,
                     budget_s=settings.budget_s,
+                    calls=request.calls,
                     max_trials=settings.max_trials,
                     seed=settings.seed,
                     database=settings.database,
-                    forbid=restriction.forbid,
-                    allow=restriction.allow,
-                    only=restriction.only,
+                    forbid=request.forbid,
+                    allow=request.allow,
+                    only=request.only,
                     on_event=listener,
                 )
         except KeyboardInterrupt:  # before there was anything to keep of this one

@@ -17,6 +17,7 @@ def settings_for(
     *,
     database: str | None = None,
     target: str | None = None,
+    effort: str | None = None,
     budget: str | None = None,
     max_trials: int | None = None,
     seed: int | None = None,
@@ -33,6 +34,7 @@ def settings_for(
     given = {
         "database": database,
         "target": target,
+        "effort": effort,
         "budget": budget,
         "max-trials": max_trials,
         "seed": seed,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from autotune.report.units import seconds_text
-from autotune.search.stop import AllMeasured, Budget, MaxTrials, NoPromotion, StopRule
+from autotune.search.stop import AllMeasured, Budget, LifeCycle, MaxTrials, NoPromotion, NothingBetter, StopRule
 
 
 def stop_text(rule: StopRule | None) -> str:
@@ -20,6 +20,10 @@ def stop_text(rule: StopRule | None) -> str:
             return f"the limit of {count} trials is reached"
         case NoPromotion():
             return "nothing better turned up for a third of the trials"
+        case NothingBetter(chance=chance):
+            return f"no candidate that is left has a {chance:.0%} chance of being more than 1 % faster"
+        case LifeCycle(calls=calls):
+            return f"another trial takes longer than it is expected to save in {calls:g} calls"
         case AllMeasured(count=count):
             return f"all {count} candidates have ended"
     assert_never(rule)

@@ -10,15 +10,20 @@ from autotune.search.stop import (
     MEASURE_ALL,
     AllMeasured,
     Budget,
+    LifeCycle,
     Limits,
     MaxTrials,
     NoPromotion,
+    NothingBetter,
+    Outlook,
     Progress,
     StopRule,
+    limits_for,
     reason_to_stop,
     stop_rules,
     trials_left,
 )
+from autotune.settings import Effort
 
 EARLY = Progress(elapsed_s=1.0, trials=6, remaining=1000, since_promotion=2, seconds_per_trial=0.5)
 
@@ -53,6 +58,33 @@ def test_small_sets_do_not_stop_for_want_of_promotions() -> None:
     rules = stop_rules(MEASURE_ALL, Limits(budget_s=None))
     assert rules == (AllMeasured(count=MEASURE_ALL),)
     assert NoPromotion() in stop_rules(MEASURE_ALL + 1, Limits(budget_s=None))
+
+
+@pytest.mark.parametrize(("chance", "holds"), [(0.5, False), (0.021, False), (0.02, True), (0.0, True)])
+def test_a_search_ends_where_nothing_that_is_left_is_likely_to_be_better(chance: float, holds: bool) -> None:
+    rule = NothingBetter(chance=0.02)
+    assert not rule.holds(EARLY)  # nothing is known yet
+    assert rule.holds(replace(EARLY, outlook=Outlook(best_chance=chance, expected_gain_s=1e-6))) == holds
+    assert rule in stop_rules(MEASURE_ALL + 1, Limits()) and rule not in stop_rules(MEASURE_ALL, Limits())
+
+
+@pytest.mark.parametrize(("calls", "holds"), [(1e3, True), (499_999, True), (500_001, False), (1e9, False)])
+def test_a_search_ends_where_the_calls_do_not_pay_for_the_next_trial(calls: float, holds: bool) -> None:
+    """A trial takes half a second, and may save a microsecond a call."""
+    rule = LifeCycle(calls=calls)
+    assert not rule.holds(EARLY)
+    assert rule.holds(replace(EARLY, outlook=Outlook(best_chance=0.5, expected_gain_s=1e-6))) == holds
+    assert (rule in stop_rules(5000, Limits(calls=calls))) and not any(
+        isinstance(r, LifeCycle) for r in stop_rules(5000, Limits())
+    )
+
+
+def test_an_effort_is_limits_that_more_exact_ones_replace() -> None:
+    quick, default, full = (limits_for(effort) for effort in Effort)
+    assert quick.budget_s < default.budget_s < full.budget_s  # type: ignore[operator]
+    assert quick.patience < default.patience < full.patience  # type: ignore[operator]
+    assert limits_for(Effort.QUICK, budget_s=5.0, max_trials=3) == replace(quick, budget_s=5.0, max_trials=3)
+    assert limits_for(Effort.FULL, budget_s=float("inf")).budget_s is None
 
 
 def test_the_first_rule_that_holds_is_the_reason() -> None:

@@ -19,8 +19,8 @@ PSEUDO_TRIALS = 1.0  # weight of that expectation against trials
 def failure_probability(
     matrix: ChoiceMatrix, geometry: Geometry, failed: Sequence[int], sound: Sequence[int]
 ) -> NDArray[np.float64]:
-    """Smoothed share of failures around every row: among its neighbours, or among all that share one of its choices,
-    whichever is higher.
+    """How likely every row is to fail: by the smoothed share of failures among its neighbours and, apart from that,
+    among all that share one of its choices.
 
     One failure raises its near neighbours; a level that every trial with it failed raises all that have it. Rows in
     `failed` and `sound` were tried once each.
@@ -34,7 +34,8 @@ def failure_probability(
         trials += geometry.joint(row) ** SHARPNESS
     for row in failed:
         fails += geometry.joint(row) ** SHARPNESS
-    return np.maximum(_smoothed(fails, trials), _worst_level(matrix, np.array(failed), np.array(sound, np.int64)))
+    by_choice = _worst_level(matrix, np.array(failed), np.array(sound, np.int64))
+    return 1.0 - (1.0 - _smoothed(fails, trials)) * (1.0 - by_choice)
 
 
 def _worst_level(matrix: ChoiceMatrix, failed: NDArray[np.int64], sound: NDArray[np.int64]) -> NDArray[np.float64]:

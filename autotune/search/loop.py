@@ -226,6 +226,7 @@ class Loop:
             remaining=self._remaining,
             since_promotion=self.book.track.since_promotion,
             seconds_per_trial=taken_s / here if here else FIRST_SECONDS_PER_TRIAL,
+            outlook=self._study.outlook(),
         )
 
     def _report(self, finished: Finished, time_ns: float | None, *, promoted: bool) -> None:

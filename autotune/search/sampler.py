@@ -3,6 +3,7 @@ Must not know how candidates are compiled, checked or timed, nor what their choi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,13 +15,17 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.samplers import BaseSampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
+from scipy.special import ndtr
 
 from autotune.search.encode import ChoiceMatrix
-from autotune.search.process import ChoiceProcess, Geometry, Strengths, likeliest_strengths
+from autotune.search.feasibility import failure_probability
+from autotune.search.process import ENOUGH_RESIDUALS, ChoiceProcess, Geometry, Strengths, likeliest_strengths
+from autotune.search.stop import Outlook
 from autotune.store.records import PickReason
 
 CONFIDENCE = 2.0  # κ of the lower confidence bound
 AUDIT_SHARE = 0.05
+BETTER = 0.01  # by so much a candidate must be faster to count as better
 LIKED = 1000  # candidates of the model whose median pair sets the distance scale
 
 
@@ -36,11 +41,30 @@ class Pick:
     reason: PickReason
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Belief:
+    """Normal belief about the log time of every row, and how likely each is to fail.
+
+    Shapes: float64[candidates]. Units: log nanoseconds a call.
+    """
+
+    log_ns: NDArray[np.float64]
+    deviation: NDArray[np.float64]
+    doubt: NDArray[np.float64]
+
+    @property
+    def bound(self) -> NDArray[np.float64]:
+        """Lower confidence bound of the log time, raised where a failure is to be feared."""
+        bound: NDArray[np.float64] = self.log_ns - CONFIDENCE * self.deviation - np.log1p(-self.doubt)
+        return bound
+
+
 class EnumeratedSampler(BaseSampler):
     """Lowest confidence bound of `model time · exp(Gaussian process on the log residual)` over the whole set.
 
-    Pick n depends on the seed, n and the trials before it only. Running and waiting trials count as zero residuals,
-    failed ones are never picked again and teach nothing.
+    Pick n depends on the seed, n and the ends of the trials up to n - 2 only: the one before it counts as running even
+    where its end is known, as in a search that resumes. Running and waiting trials count as zero residuals; failed ones
+    are never picked again, and make what is like them less worth a trial.
     Units: `prior_ns` and the values of the study are nanoseconds; only their ratios matter.
     """
 
@@ -117,25 +141,46 @@ class EnumeratedSampler(BaseSampler):
             pool = self._audited[free[self._audited]]
             if len(pool):
                 return Pick(row=int(random.choice(pool)), reason=PickReason.AUDIT)
-        bound = np.where(free, self._bound(trials, rows), np.inf)
+        states = [TrialState.RUNNING if trial.number == number - 1 else trial.state for trial in trials]
+        bound = np.where(free, self._believed(trials, rows, states).bound, np.inf)
         return Pick(row=int(np.argmin(bound)), reason=PickReason.ACQUISITION)
 
-    def _bound(self, trials: Sequence[FrozenTrial], rows: list[int]) -> NDArray[np.float64]:
-        known = [(t, row) for t, row in zip(trials, rows, strict=True) if t.state is not TrialState.FAIL]
+    def outlook(self, trials: Sequence[FrozenTrial]) -> Outlook | None:
+        """What the rows that no trial has promise against the best that was timed; None before enough were."""
+        rows = [self.row_of(trial) for trial in trials]
+        free = np.ones(len(self.matrix), bool)
+        free[rows] = False
+        values = [trial.values[0] for trial in trials if trial.state is TrialState.COMPLETE]
+        if len(values) < ENOUGH_RESIDUALS or not free.any():
+            return None
+        believed = self._believed(trials, rows, [trial.state for trial in trials])
+        mean, deviation, sound = believed.log_ns[free], believed.deviation[free], 1.0 - believed.doubt[free]
+        best_ns = min(values)
+        chance = sound * ndtr((math.log(best_ns * (1.0 - BETTER)) - mean) / deviation)
+        distance = (math.log(best_ns) - mean) / deviation
+        gain = best_ns * ndtr(distance) - np.exp(mean + deviation**2 / 2) * ndtr(distance - deviation)
+        return Outlook(best_chance=float(chance.max()), expected_gain_s=float((sound * gain).max()) * 1e-9)
+
+    def _believed(self, trials: Sequence[FrozenTrial], rows: Sequence[int], states: Sequence[TrialState]) -> _Belief:
+        """What is believed of every row after these trials."""
+        together = list(zip(trials, rows, states, strict=True))
+        failed = [row for _, row, state in together if state is TrialState.FAIL]
+        known = [(trial, row, state) for trial, row, state in together if state is not TrialState.FAIL]
         residuals = (
-            np.array([np.log(t.values[0]) if t.state is TrialState.COMPLETE else np.nan for t, _ in known])
-            - self._log_prior[[row for _, row in known]]
+            np.array([np.log(t.values[0]) if state is TrialState.COMPLETE else np.nan for t, _, state in known])
+            - self._log_prior[[row for _, row, _ in known]]
         )
         finished = ~np.isnan(residuals)
         offset = float(np.median(residuals[finished])) if finished.any() else 0.0
-        done = [row for (_, row), ended in zip(known, finished, strict=True) if ended]
+        done = [row for (_, row, _), ended in zip(known, finished, strict=True) if ended]
         strengths = likeliest_strengths(self.geometry, done, residuals[finished] - offset)
         if strengths not in self._processes:
             self._processes[strengths] = ChoiceProcess(self.geometry, strengths)
         process = self._processes[strengths]
-        process.observe([row for _, row in known])
+        process.observe([row for _, row, _ in known])
         mean, deviation = process.posterior(np.where(finished, residuals - offset, 0.0))
-        return self._log_prior + mean - CONFIDENCE * deviation
+        doubt = failure_probability(self.matrix, self.geometry, failed, done)
+        return _Belief(log_ns=self._log_prior + offset + mean, deviation=deviation, doubt=doubt)
 
 
 def _fixed(trial: FrozenTrial) -> dict[str, Any]:
@@ -159,6 +204,10 @@ class PickStudy:
     @property
     def exhausted(self) -> bool:
         return len(self._picked) == len(self._sampler.matrix)
+
+    def outlook(self) -> Outlook | None:
+        """What the candidates that were not picked promise; None before enough were timed."""
+        return self._sampler.outlook(self.study.get_trials(deepcopy=False))
 
     def restore(self, row: int, value_ns: float | None) -> None:
         """Add a pick whose outcome is known already: its time, or None for a failure."""

@@ -43,7 +43,7 @@ def test_a_level_that_always_fails_is_found_out(matrix: ChoiceMatrix, geometry: 
     untried_bad = sorted(bad - set(tried))
     untried_good = sorted(set(range(len(matrix))) - bad - set(tried))
     assert found[untried_bad].min() > 0.9
-    assert np.median(found[untried_good]) < 0.5 < found[untried_bad].min()
+    assert np.median(found[untried_good]) < 0.65
 
 
 def test_successes_outweigh_an_early_failure(matrix: ChoiceMatrix, geometry: Geometry) -> None:

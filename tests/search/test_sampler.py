@@ -21,6 +21,7 @@ from autotune.search.process import (
     likeliest_strengths,
 )
 from autotune.search.sampler import EnumeratedSampler, Pick, PickStudy, SpaceExhausted
+from autotune.search.stop import Outlook
 from autotune.store.records import PickReason
 
 Machine = Callable[..., tuple[NDArray[np.float64], NDArray[np.float64]]]
@@ -111,15 +112,29 @@ def test_a_resumed_search_picks_what_the_uninterrupted_one_would(matrix: ChoiceM
         assert picks_of(matrix, times, prior, 40 - cut, seed=2, restored=done) == whole[cut:]
 
 
-def test_a_failure_is_not_picked_again_and_teaches_nothing(matrix: ChoiceMatrix, machine: Machine) -> None:
+def test_the_end_of_the_trial_before_changes_nothing(matrix: ChoiceMatrix, machine: Machine) -> None:
+    times, prior = machine(4, model_error=0.1)
+    whole = picks_of(matrix, times, prior, 20, seed=2)
+    other = times.copy()
+    other[whole[18].row] = np.inf
+    assert picks_of(matrix, other, prior, 20, seed=2) == whole
+    other[whole[17].row] = 1.0
+    assert picks_of(matrix, other, prior, 20, seed=2)[19] != whole[19]
+
+
+def test_a_failure_is_not_picked_again_and_warns_of_its_neighbours(matrix: ChoiceMatrix, machine: Machine) -> None:
     _, prior = machine(5, model_error=0.1)
     sampler = EnumeratedSampler(matrix, prior, np.zeros(len(matrix), np.int64), seed=0)
     study = PickStudy(sampler)
     first = study.ask()
     study.tell(first.row, None)
     assert study.study.trials[0].state is TrialState.FAIL
-    untaught = sampler._bound([], [])
-    assert np.array_equal(sampler._bound(study.study.trials, [first.row]), untaught)
+    untaught = sampler._believed([], [], []).bound
+    warned = sampler._believed(study.study.trials, [first.row], [TrialState.FAIL]).bound
+    joint = sampler.geometry.joint(first.row)
+    near, far = np.argsort(-joint)[1:20], np.argsort(joint)[:200]
+    assert (warned >= untaught).all()
+    assert (warned - untaught)[near].mean() > (warned - untaught)[far].mean() + 0.1
     assert all(study.ask().row != first.row for _ in range(5))
 
 
@@ -208,3 +223,31 @@ def test_regret_with_a_weak_model_beats_the_model_s_order_and_random(matrix: Cho
         random.append(times[np.random.default_rng(seed).permutation(len(times))[:32]].min() / best - 1)
     assert np.mean(ours) < 0.5 * np.mean(ordered) < np.mean(random)
     assert np.mean(ours) < 0.06
+
+
+# ---- outlook --------------------------------------------------------------------------------------------------------
+def _outlook(matrix: ChoiceMatrix, times: NDArray[np.float64], prior: NDArray[np.float64], count: int) -> Outlook:
+    study = PickStudy(EnumeratedSampler(matrix, prior, np.zeros(len(matrix), np.int64), seed=0))
+    for _ in range(count):
+        pick = study.ask()
+        study.tell(pick.row, _value(times[pick.row]))
+    found = study.outlook()
+    assert found is not None
+    return found
+
+
+def test_nothing_is_expected_before_enough_was_timed(matrix: ChoiceMatrix) -> None:
+    study = PickStudy(EnumeratedSampler(matrix, np.ones(len(matrix)), np.zeros(len(matrix), np.int64), seed=0))
+    assert study.outlook() is None
+    study.tell(study.ask().row, 1.0)
+    assert study.outlook() is None
+
+
+def test_the_outlook_darkens_where_the_best_is_far_ahead(matrix: ChoiceMatrix, machine: Machine) -> None:
+    times, prior = machine(7, model_error=0.05)
+    early, late = _outlook(matrix, times, prior, 6), _outlook(matrix, times, prior, 60)
+    assert 0 < late.best_chance < early.best_chance <= 1
+    assert 0 < late.expected_gain_s < early.expected_gain_s < times.min() * 1e-9
+    unreachable = times.copy()
+    unreachable[np.argmin(prior)] = times.min() / 50
+    assert _outlook(matrix, unreachable, prior, 30).best_chance < 0.02

@@ -149,8 +149,18 @@ def _effort(result: SearchResult) -> str:
         f"{count_text(result.trials)} trials{earlier} out of {set_size}; {stop_text(result.stopped_by)}.\n"
         f"{seconds_text(spent.total)} in all: preparing {seconds_text(spent.preparing)}, compiling "
         f"{seconds_text(spent.compiling)}, checking {seconds_text(spent.checking)}, measuring "
-        f"{seconds_text(spent.measuring)} (compiling overlaps the others)."
+        f"{seconds_text(spent.measuring)} (compiling overlaps the others).{_audits(result)}"
     )
+
+
+def _audits(result: SearchResult) -> str:
+    """What candidates drawn without the model say about its cut; nothing where none was timed."""
+    audits = result.audits
+    if audits.best_ratio is None:
+        return ""
+    verdict = "which bears it out" if audits.best_ratio >= 1.0 else "so its cut was wrong"
+    drawn = f"{count_text(audits.timed)} drawn without the model"
+    return f"\n{drawn}: the fastest takes {audits.best_ratio:.2f} of the winner's time, {verdict}."
 
 
 def print_overview(console: Console, results: Sequence[SearchResult]) -> None:

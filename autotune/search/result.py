@@ -62,6 +62,16 @@ class Compilation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Audits:
+    """Candidates that were drawn uniformly from all legal ones, whatever the model says of them: `timed` of them, the
+    fastest in `best_ratio` times the winner's time (None where none was timed). Below 1, the model's cut was wrong.
+    """
+
+    timed: int = 0
+    best_ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SecondsSpent:
     """Where the wall-clock time of one run went; compiling overlaps checking and measuring."""
 
@@ -102,6 +112,7 @@ class SearchResult:
     refused: tuple[RefusedRule, ...]
     stopped_by: StopRule | None
     seconds: SecondsSpent
+    audits: Audits = Audits()
     compiled: tuple[Compilation, ...] = ()
     forbidden: tuple[str, ...] = ()
     only: tuple[str, ...] = ()

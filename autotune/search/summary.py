@@ -9,10 +9,10 @@ from autotune.measure import states
 from autotune.measure.race import TIE_BAND
 from autotune.measure.states import Measured, outcome_from_json
 from autotune.search.notebook import Notebook
-from autotune.search.result import Ending, SearchResult, SecondsSpent, Timed
+from autotune.search.result import Audits, Ending, SearchResult, SecondsSpent, Timed
 from autotune.search.space import SearchSet
 from autotune.search.stop import StopRule
-from autotune.store.records import Outcome
+from autotune.store.records import Outcome, PickReason
 
 UPPER_SHARE = 0.9
 
@@ -50,6 +50,7 @@ def summarize(
         counts=book.ledger.counts(),
         failures=book.ledger.failures(),
         refused=book.ledger.refused,
+        audits=_audits(book, winner),
         stopped_by=stopped_by,
         seconds=seconds,
         forbidden=tuple(sorted(space.forbidden)),
@@ -74,6 +75,13 @@ def _tied(book: Notebook, winner: str | None, finals: dict[str, Outcome]) -> boo
         return False
     others = [book.track.time_ns(id) for id in finals if id != winner]
     return any(ns is not None and ns <= limit_ns * (1 + TIE_BAND) for ns in others)
+
+
+def _audits(book: Notebook, winner: str | None) -> Audits:
+    best_ns = book.track.time_ns(winner)
+    drawn = [id for id, outcome in book.outcomes.items() if outcome.picked is PickReason.AUDIT]
+    times = [ns for ns in map(book.track.time_ns, drawn) if ns is not None]
+    return Audits(timed=len(times), best_ratio=min(times) / best_ns if times and best_ns else None)
 
 
 def _end(outcome: Outcome) -> states.Outcome:

@@ -12,7 +12,7 @@ from autotune.measure.states import State
 from autotune.realizations.candidate import Candidate, Clones
 from autotune.report.outcome import headline, print_overview, print_result
 from autotune.search.ledger import FailureCause, RefusedRule, StateCount
-from autotune.search.result import Ending, SearchResult, SecondsSpent, Timed
+from autotune.search.result import Audits, Ending, SearchResult, SecondsSpent, Timed
 from autotune.search.space import JoinStatus
 from autotune.search.stop import Budget
 
@@ -115,6 +115,18 @@ def test_several_workloads_end_with_an_overview() -> None:
 )
 def test_every_ending_has_a_sentence(ending: Ending, start: str) -> None:
     assert headline(replace(RESULT, ending=ending)).startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("audits", "said"),
+    [
+        (Audits(timed=3, best_ratio=1.314), "3 drawn without the model: the fastest takes 1.31 of the winner's time"),
+        (Audits(timed=2, best_ratio=0.9), "so its cut was wrong"),
+    ],
+)
+def test_what_audits_say_of_the_model_is_said(audits: Audits, said: str) -> None:
+    assert said in printed(replace(RESULT, audits=audits))
+    assert "drawn without" not in printed(RESULT)
 
 
 def test_a_tie_is_said() -> None:

@@ -32,7 +32,7 @@ from autotune.search.notebook import Notebook
 from autotune.search.progress import CandidateFinished, Event, Phase, PhaseStarted, SearchStopped, SpaceReady, ignore
 from autotune.search.result import Ending, SearchResult
 from autotune.search.run import remembered, run
-from autotune.search.space import JoinStatus, SearchSet
+from autotune.search.space import FROM_SAMPLE, JoinStatus, SearchSet
 from autotune.search.stop import AllMeasured, Budget, Limits, MaxTrials, NoPromotion
 from autotune.store.database import open_database
 from autotune.store.keys import Workload
@@ -222,6 +222,15 @@ def test_twins_of_the_winner_are_reported_as_a_tie(small: Workplace, simulated: 
     small.path = small.path.with_name("twins.sqlite")
     twins = apart | {small.ids[-2]: apart[small.ids[-1]]}
     assert small.search(simulated(twins)).tied
+
+
+def test_audits_are_compared_with_the_winner(place: Workplace, simulated: Session) -> None:
+    place.space = replace(place.space, origin=np.full(len(place.ids), FROM_SAMPLE))
+    result = place.search(simulated(place.times_ns, noise=0.0), max_trials=80)
+    drawn = [outcome.candidate for outcome in place.outcomes() if outcome.picked is PickReason.AUDIT]
+    assert result.winner is not None and result.audits.timed == len(set(drawn)) > 0
+    best = min(place.times_ns[id] for id in drawn) / place.times_ns[result.winner.id]
+    assert result.audits.best_ratio == pytest.approx(best, rel=0.05)
 
 
 def test_ctrl_c_returns_the_best_so_far(place: Workplace, simulated: Session) -> None:

@@ -204,6 +204,34 @@ def interactions(
     )
 
 
+@app.command()
+def agreement(
+    json: _Json = None,
+    markdown: _Markdown = None,
+    only: _Only = None,
+    searches: Annotated[int, typer.Option(min=2, help="Searches of each case.")] = 20,
+    trials: Annotated[int, typer.Option(min=2, help="Candidates each search tries.")] = 64,
+    rounds: _Rounds = 21,
+) -> None:
+    """Whether searches of one thing come to one answer: the table of docs/agreement.md."""
+    restart_with_required_settings()
+    from benchmarks import agreement as suite
+    from benchmarks.selection import cases_containing
+
+    with _usage():
+        cases = cases_containing(suite.AGREEMENT_CASES, only or ())
+    found: list[suite.Agreement] = []
+    made = suite.measure(cases, searches=searches, trials=trials, rounds=rounds, announce=print_progress)
+    _document(
+        made,
+        found.append,
+        json,
+        lambda: suite.to_json(found),
+        markdown,
+        lambda: suite.markdown(found, searches=searches, trials=trials),
+    )
+
+
 @app.command(name="vector_math")
 def vector_math(
     target: Annotated[

@@ -98,20 +98,22 @@ def _right(session: Session, made: object) -> bool:
 def timed(of: Case, field: Field, rounds: int) -> dict[str, Best]:
     """Time all candidates side by side; the first half of the rounds picks the best of each label, the second times
     it, so that none is taken for its luck. A label without a right candidate is left out."""
-    buffers = Buffers(of, SEED)
-    largest = max(
-        (kernel.workspace_bytes for kernels in field.kernels.values() for kernel in kernels.values()), default=0
-    )
-    workspace = buffers.scratch(max(largest, 64))
-    objects = {id: kernel for kernels in field.kernels.values() for id, kernel in kernels.items()}
-    prepared = {id: bind(loaded(id, kernel), of, buffers, workspace) for id, kernel in objects.items()}
-    calls: list[Call] = [each.call for each in prepared.values()]
-    with pinned():
-        columns = interleaved(calls, rounds=2 * rounds, rng=random.Random(of.name))
-    times = dict(zip(prepared, columns, strict=True))
+    times = side_by_side(of, field, 2 * rounds)
     chosen = {
         label: min(kernels, key=lambda id: median(times[id][:rounds]))
         for label, kernels in field.kernels.items()
         if kernels
     }
-    return {label: Best(candidate=id, ns=tuple(times[id][rounds:])) for label, id in chosen.items()}
+    return {label: Best(candidate=id, ns=times[id][rounds:]) for label, id in chosen.items()}
+
+
+def side_by_side(of: Case, field: Field, rounds: int) -> dict[str, tuple[float, ...]]:
+    """Nanoseconds a call of every candidate by its id, in rounds that take one sample of each."""
+    buffers = Buffers(of, SEED)
+    objects = {id: kernel for kernels in field.kernels.values() for id, kernel in kernels.items()}
+    workspace = buffers.scratch(max((kernel.workspace_bytes for kernel in objects.values()), default=64) or 64)
+    prepared = {id: bind(loaded(id, kernel), of, buffers, workspace) for id, kernel in objects.items()}
+    calls: list[Call] = [each.call for each in prepared.values()]
+    with pinned():
+        columns = interleaved(calls, rounds=rounds, rng=random.Random(of.name))
+    return {id: tuple(column) for id, column in zip(prepared, columns, strict=True)}

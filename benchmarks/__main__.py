@@ -232,6 +232,35 @@ def agreement(
     )
 
 
+@app.command()
+def search(
+    record: Annotated[bool, typer.Option("--record", help="Record the golden tables that are missing.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="With --record: those that are there too.")] = False,
+    replay: Annotated[bool, typer.Option("--replay", help="Play every strategy on the tables.")] = False,
+    seeds: Annotated[int, typer.Option(min=1, help="Replays of each table by each strategy.")] = 20,
+    json: _Json = None,
+    markdown: _Markdown = None,
+    only: _Only = None,
+) -> None:
+    """Golden tables, and how soon each search strategy finds the best of them: the tables of docs/search.md."""
+    restart_with_required_settings()
+    from benchmarks.golden import FOLDER
+    from benchmarks.golden_cases import GOLDEN_CASES
+    from benchmarks.selection import cases_containing
+
+    with _usage():
+        wanted = cases_containing(tuple(golden.case for golden in GOLDEN_CASES), only or ())
+        if record == replay:
+            raise ValueError("write one of --record and --replay")
+    chosen = [golden for golden in GOLDEN_CASES if golden.case in wanted]
+    if record:
+        from benchmarks.golden import record as record_tables
+
+        for path in record_tables(chosen, FOLDER, again=again, announce=print_progress):
+            print(path)
+        return
+
+
 @app.command(name="vector_math")
 def vector_math(
     target: Annotated[

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from autotune.ir.serial import Json, to_json
+from autotune.measure.noise import NoiseFloor
 from autotune.realizations.candidate import Candidate
 from autotune.search.ledger import FailureCause, RefusedRule, StateCount
 from autotune.search.stop import StopRule
@@ -78,6 +79,7 @@ class SearchResult:
     `trials` counts the candidates that ended, `restored` those of them that earlier runs had ended. `join` says whether
     the set holds every legal candidate that could be best ("exact") or was cut ("beam"). `tied` marks a winner that
     another finalist equals within the tie band. No candidate but the reference was allowed a mechanism in `forbidden`.
+    `noise` is what a kernel raced against itself showed in the last run that measured; None where none did.
     `compiled` lists what was compiled for a target that this machine
     cannot run, in order; such a search has no trials, for nothing was measured.
     """
@@ -103,6 +105,7 @@ class SearchResult:
     seconds: SecondsSpent
     compiled: tuple[Compilation, ...] = ()
     forbidden: tuple[str, ...] = ()
+    noise: NoiseFloor | None = None
 
     @property
     def speedup(self) -> float | None:

@@ -53,6 +53,7 @@ def summarize(
         stopped_by=stopped_by,
         seconds=seconds,
         forbidden=tuple(sorted(space.forbidden)),
+        noise=book.noise,
     )
 
 

@@ -92,7 +92,7 @@ def test_beyond_l2_the_median_counts_instead_of_the_minimum() -> None:
         seen[who] += 1
         return times[who][seen[who] % 2]
 
-    by_minimum, by_median = race(sample), race(sample, beyond_l2=True)
+    by_minimum, by_median = race(sample), race(sample, scattered=True)
     assert isinstance(by_minimum, Measured)
     assert isinstance(by_median, RacedOut) and by_median.ratio == pytest.approx(1400 / 1040)
 

@@ -4,6 +4,7 @@ Must not know how any arrow does its work."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from autotune.calibration.prior import prior
@@ -29,7 +30,7 @@ from autotune.search.run import remembered, run
 from autotune.search.stop import Limits
 from autotune.settings import load_settings
 from autotune.store.database import open_database
-from autotune.store.keys import workload_of
+from autotune.store.keys import AlignmentClass, cache_mode, workload_of
 
 ENUMERATED_FILE = "enumerated.sqlite"  # beside the policy database; made again where it is missing
 
@@ -45,6 +46,8 @@ def search(
     database: Path | None = None,
     forbid: Sequence[str] = (),
     allow: Sequence[str] = (),
+    cold: Sequence[str] = (),
+    alignment_bytes: int = AlignmentClass.LINE.size_bytes,
     on_event: OnEvent | None = None,
 ) -> SearchResult:
     """Find, verify, measure and store the fastest candidate of one kernel at one shape: call time of one thread.
@@ -56,11 +59,15 @@ def search(
     ones that are off by default. What a search that forbids something finds replaces a stored winner of searches that
     did not only where that one was merely raced, and is slower.
 
+    Calls are timed with hot caches, but for the tensors named in `cold` (`all` for every one): no cache holds those
+    when a call starts. Tensors lie at multiples of `alignment_bytes`, 64 or 16. Both are part of the key of what is
+    stored.
+
     Shapes: `shape` gives every dimension, and scalars without a default; the kernel's only workload if left out.
     Units: seconds. `max_trials` counts the trials of earlier runs too; `target` is this machine's if left out, and
     `database` the settings'.
-    Raises: NoWorkload, SeveralWorkloads, UnknownMechanism, ForbiddenAndAllowed, DependsOnBlocks, any SourceError, and
-    what the store and binding raise.
+    Raises: NoWorkload, SeveralWorkloads, UnknownMechanism, ForbiddenAndAllowed, UnknownColdTensor, UnknownAlignment,
+    ColdUnavailable, DependsOnBlocks, any SourceError, and what the store and binding raise.
     """
     watch = Stopwatch()
     notify = on_event or ignore
@@ -72,7 +79,8 @@ def search(
     forbidden = forbidden_mechanisms(forbid, allow)
 
     program = kernel.bind(**given)
-    workload = workload_of(kernel.program, sizes, machine)
+    cache, alignment = cache_mode(kernel.program, cold), AlignmentClass.of(alignment_bytes)
+    workload = workload_of(kernel.program, sizes, machine, cache=cache, alignment=alignment)
     notify(PhaseStarted(title=workload.title, phase=Phase.TRACE))
     verify(program)
     refuse_block_dependent(kernel, given, seed)
@@ -93,13 +101,17 @@ def search(
         refused = refused_rules(space.refused)
         book = Notebook(store, workload, legal_count=space.legal_count, refused=refused, forbidden=forbidden)
         if not space.candidates or book.covers(limits, seed):
-            return remembered(space, book, limits, target=machine.name, seed=seed, watch=watch)
+            known = remembered(space, book, limits, target=machine.name, seed=seed, watch=watch)
+            return replace(known, cold=cache.names(program))
 
         notify(PhaseStarted(title=workload.title, phase=Phase.ORACLE))
         cases = make_cases(program, seed, sizes=sizes, scalars=scalars, generator=kernel.inputs_function)
         watch.add("preparing", watch.elapsed_s)
-        with Session(server, program, machine, cases, seed=seed) as session:
-            return run(space, session, book, limits, target=machine.name, seed=seed, watch=watch, on_event=notify)
+        with Session(
+            server, program, machine, cases, seed=seed, alignment_bytes=alignment_bytes, cold=cache.cold
+        ) as session:
+            found = run(space, session, book, limits, target=machine.name, seed=seed, watch=watch, on_event=notify)
+        return replace(found, cold=cache.names(program))
 
 
 def _target(target: Target | str | None) -> Target:

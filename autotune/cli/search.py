@@ -10,7 +10,20 @@ from typing import TYPE_CHECKING, Annotated, assert_never
 import typer
 
 from autotune.cli.exits import ExitCode, most_serious
-from autotune.cli.options import AsJson, DatabasePath, File, KernelName, Quiet, Shapes, TargetName, Verbose
+from autotune.cli.options import (
+    LINE_BYTES,
+    Alignment,
+    AsJson,
+    Cold,
+    DatabasePath,
+    File,
+    KernelName,
+    Quiet,
+    Shapes,
+    TargetName,
+    Verbose,
+    names,
+)
 from autotune.cli.question import Question, every_question
 from autotune.cli.setup import settings_for
 from autotune.cli.verb import verb
@@ -38,6 +51,14 @@ class Mechanisms:
     allow: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """Under which calls are timed: the tensors that no cache holds, and what addresses are multiples of."""
+
+    cold: tuple[str, ...]
+    alignment_bytes: int
+
+
 @verb
 def search(
     file: File,
@@ -63,6 +84,8 @@ def search(
             "--allow", metavar="MECHANISM", help="Try what uses it although it is off by default. May be repeated."
         ),
     ] = None,
+    cold: Cold = None,
+    alignment: Alignment = LINE_BYTES,
     db: DatabasePath = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
@@ -89,7 +112,9 @@ def search(
     chosen = parse_target(settings.target)
     show = Show.JSON if as_json else Show.NOTHING if quiet else Show.MORE if verbose else Show.TABLES
     mechanisms = Mechanisms(forbid=tuple(forbid or ()), allow=tuple(allow or ()))
-    results, interrupted = _search_each(every_question(file, kernel, shape), chosen, settings, mechanisms, show)
+    conditions = Conditions(cold=names(cold), alignment_bytes=alignment)
+    questions = every_question(file, kernel, shape)
+    results, interrupted = _search_each(questions, chosen, settings, mechanisms, conditions, show)
     _report_all(results, show)
     return most_serious([*(exit_code(r.ending) for r in results), *([ExitCode.INTERRUPTED] if interrupted else [])])
 
@@ -117,7 +142,12 @@ def exit_code(ending: Ending) -> ExitCode:
 
 
 def _search_each(
-    questions: list[Question], target: Target, settings: Settings, mechanisms: Mechanisms, show: Show
+    questions: list[Question],
+    target: Target,
+    settings: Settings,
+    mechanisms: Mechanisms,
+    conditions: Conditions,
+    show: Show,
 ) -> tuple[list[SearchResult], bool]:
     """Results in order, each shown when it is there; whether the user ended one of the searches."""
     from autotune import tune
@@ -138,6 +168,8 @@ def _search_each(
                     database=settings.database,
                     forbid=mechanisms.forbid,
                     allow=mechanisms.allow,
+                    cold=conditions.cold,
+                    alignment_bytes=conditions.alignment_bytes,
                     on_event=listener,
                 )
         except KeyboardInterrupt:  # before there was anything to keep of this one

@@ -80,6 +80,7 @@ class SearchResult:
     the set holds every legal candidate that could be best ("exact") or was cut ("beam"). `tied` marks a winner that
     another finalist equals within the tie band. No candidate but the reference was allowed a mechanism in `forbidden`.
     `noise` is what a kernel raced against itself showed in the last run that measured; None where none did.
+    `cold` names the tensors that no cache held when a call started, `alignment_bytes` what addresses were multiples of.
     `compiled` lists what was compiled for a target that this machine
     cannot run, in order; such a search has no trials, for nothing was measured.
     """
@@ -106,6 +107,8 @@ class SearchResult:
     compiled: tuple[Compilation, ...] = ()
     forbidden: tuple[str, ...] = ()
     noise: NoiseFloor | None = None
+    cold: tuple[str, ...] = ()
+    alignment_bytes: int = 64
 
     @property
     def speedup(self) -> float | None:

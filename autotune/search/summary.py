@@ -54,6 +54,7 @@ def summarize(
         seconds=seconds,
         forbidden=tuple(sorted(space.forbidden)),
         noise=book.noise,
+        alignment_bytes=book.workload.key.alignment.size_bytes,
     )
 
 

@@ -55,7 +55,7 @@ def workload_from(row: Row) -> Workload:
         dtypes=tuple(DType(name) for name in json.loads(row["dtypes"])),
         strides=StrideClass(row["strides"]),
         alignment=AlignmentClass(row["alignment"]),
-        cache=CacheMode(row["cache"]),
+        cache=CacheMode.parse(row["cache"]),
         threads=row["threads"],
         isa=Isa(**{f.name: row[f"isa_{f.name}"] for f in dataclasses.fields(Isa)}),
         toolchain=Toolchain(**{f.name: row[f"toolchain_{f.name}"] for f in dataclasses.fields(Toolchain)}),

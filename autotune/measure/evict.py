@@ -16,12 +16,12 @@ LINE_BYTES = 64
 FLUSH_SYMBOL = "autotune_measure_flush"
 
 _FLUSH = """
-define void @{symbol}(ptr %start, i64 %bytes) {{
+define void @{symbol}(ptr %from, i64 %bytes) {{
 start:
   br label %loop
 loop:
   %at = phi i64 [ 0, %start ], [ %at.next, %loop ]
-  %line = getelementptr i8, ptr %start, i64 %at
+  %line = getelementptr i8, ptr %from, i64 %at
   call void @llvm.x86.sse2.clflush(ptr %line)
   %at.next = add i64 %at, {line}
   %more = icmp ult i64 %at.next, %bytes

@@ -20,6 +20,7 @@ from autotune.realizations.target import Target
 from autotune.realizations.verdict import Refused
 
 SYMBOL = "entry"
+PADDING_SYMBOL = "padding"
 
 
 class IllegalCandidateError(AutotuneError):
@@ -68,16 +69,30 @@ def emit_text(buffer_program: BufferProgram, target: Target) -> tuple[str, int]:
     return builder.finish(), builder.instructions
 
 
-def build(program: Program, candidate: Candidate, target: Target) -> CompiledKernel:
-    """Compile one candidate of a bound program. Equal arguments give equal object bytes.
+def padded(text: str, padding_bytes: int) -> str:
+    """A module's text with a function of at least so many bytes before its own, so that the entry lies elsewhere.
 
+    Its bytes are data before its first instruction, which loaders map and nothing runs.
+    """
+    if padding_bytes <= 0:
+        return text
+    filler = f"define void @{PADDING_SYMBOL}() prefix [{padding_bytes - 1} x i8] zeroinitializer {{\n  ret void\n}}\n"
+    head, define, rest = text.partition("define ")
+    return f"{head}{filler}{define}{rest}"
+
+
+def build(program: Program, candidate: Candidate, target: Target, *, padding_bytes: int = 0) -> CompiledKernel:
+    """Compile one candidate of a bound program, with other code before its entry where padding is asked for.
+
+    Equal arguments give equal object bytes.
+    Units: `padding_bytes` of machine code, counted in `code_bytes` too.
     Raises: IllegalCandidateError; InvalidBufferProgram; what LLVM raises. LLVM may also end the process, so searches
     call this in a worker.
     """
     started = time.perf_counter()
     buffer_program = plan(program, candidate, target)
     text, instructions = emit_text(buffer_program, target)
-    compiled = jit.compile_module(text, target)
+    compiled = jit.compile_module(padded(text, padding_bytes), target)
     return CompiledKernel(
         object_bytes=compiled.object_bytes,
         sha256=compiled.sha256,

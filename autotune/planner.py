@@ -17,10 +17,11 @@ from autotune.settings import load_settings
 from autotune.store.database import Database, open_readonly
 from autotune.store.errors import MissingStore
 from autotune.store.keys import (
-    CacheMode,
+    AlignmentClass,
     Difference,
     Workload,
     WorkloadKey,
+    cache_mode,
     current_toolchain,
     differences,
     isa_of,
@@ -43,6 +44,13 @@ class WrongShape(AutotuneError):
 
     sentence = "the shape {given} does not give the dimensions of {kernel}"
     remedy = "expected {expected}"
+
+
+class NamedByFingerprint(AutotuneError):
+    """Tensors named where the kernel is given as a fingerprint, which has no names."""
+
+    sentence = "the fingerprint {fingerprint} has no tensor names, so none of its tensors can be asked for as cold"
+    remedy = "look the kernel up by its program"
 
 
 class MatchLevel(Enum):
@@ -93,14 +101,18 @@ def lookup(
     target: Target,
     *,
     database: Path | None = None,
-    cache: CacheMode = CacheMode.HOT,
+    cold: Sequence[str] = (),
+    alignment: AlignmentClass = AlignmentClass.LINE,
     threads: int = 1,
 ) -> Answer:
     """The best known candidate of a kernel (or of the program with this fingerprint) at a shape on a target.
 
     Shapes: sizes by dimension name, or in the order of the program's dimensions; a fingerprint has no names.
+    `cold` names the tensors that are in no cache when a call starts (`all` for every one), `alignment` what the
+    tensors' addresses are multiples of.
     Units: see Policy. `database` is the store's path, the settings' where it is not given; it is opened read-only.
-    Raises: WrongShape; OlderSchema and UnusableStore where the store cannot be read. No record is no error.
+    Raises: WrongShape, UnknownColdTensor, NamedByFingerprint; OlderSchema and UnusableStore where the store cannot be
+    read. No record is no error.
     """
     path = database or load_settings().database
     sizes = _sizes(kernel, shape)
@@ -110,6 +122,8 @@ def lookup(
         return NoPolicy(why=error.message)
     with store:
         if isinstance(kernel, str):
+            if cold:
+                raise NamedByFingerprint(fingerprint=kernel[:12])
             known = store.workloads(kernel=kernel)
             if not known:
                 return NoPolicy(why=f"{path} has no record of a program with the fingerprint {kernel[:12]}")
@@ -118,14 +132,15 @@ def lookup(
                 kernel=kernel,
                 shape=sizes,
                 dtypes=known[0].key.dtypes,
-                cache=cache,
+                alignment=alignment,
                 threads=threads,
                 isa=isa_of(target),
                 toolchain=current_toolchain(),
             )
             return _answer(store, key, known[0].kernel_name)
         named = dict(zip(kernel.program.dims, sizes, strict=True))
-        workload = workload_of(kernel.program, named, target, cache=cache, threads=threads)
+        cache = cache_mode(kernel.program, cold)
+        workload = workload_of(kernel.program, named, target, cache=cache, alignment=alignment, threads=threads)
         return _answer(store, workload.key, kernel.name)
 
 

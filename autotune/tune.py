@@ -4,6 +4,7 @@ Must not know how any arrow does its work."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from autotune.calibration.prior import prior
@@ -31,7 +32,7 @@ from autotune.search.space import SearchSet
 from autotune.search.stop import limits_for
 from autotune.settings import Effort, load_settings
 from autotune.store.database import open_database
-from autotune.store.keys import workload_of
+from autotune.store.keys import AlignmentClass, cache_mode, workload_of
 
 ENUMERATED_FILE = "enumerated.sqlite"  # beside the policy database; made again where it is missing
 
@@ -50,6 +51,8 @@ def search(
     forbid: Sequence[str] = (),
     allow: Sequence[str] = (),
     only: Sequence[str] = (),
+    cold: Sequence[str] = (),
+    alignment_bytes: int = AlignmentClass.LINE.size_bytes,
     on_event: OnEvent | None = None,
 ) -> SearchResult:
     """Find, verify, measure and store the fastest candidate of one kernel at one shape: call time of one thread.
@@ -62,6 +65,10 @@ def search(
     reference meets, a choice without a phase in every phase that has it. What a search that leaves something out finds
     replaces a stored winner of searches that did not only where that one was merely raced, and is slower.
 
+    Calls are timed with hot caches, but for the tensors named in `cold` (`all` for every one): no cache holds those
+    when a call starts. Tensors lie at multiples of `alignment_bytes`, 64 or 16. Both are part of the key of what is
+    stored.
+
     Shapes: `shape` gives every dimension, and scalars without a default; the kernel's only workload if left out.
     `effort` says how long a search goes on where `budget_s` and `max_trials` do not; `calls` how often the winner will
     be called, so that no more is spent than that can bring back.
@@ -69,7 +76,8 @@ def search(
     Units: seconds; an infinite budget is none. `max_trials` counts the trials of earlier runs too; `target` is this
     machine's if left out, and `database` the settings'.
     Raises: NoWorkload, SeveralWorkloads, UnknownMechanism, ForbiddenAndAllowed, BadCondition, UnknownChoice,
-    DependsOnBlocks, any SourceError, and what the store and binding raise.
+    UnknownColdTensor, UnknownAlignment, ColdUnavailable, DependsOnBlocks, any SourceError, and what the store and
+    binding raise.
     """
     watch = Stopwatch()
     notify = on_event or ignore
@@ -82,7 +90,8 @@ def search(
 
     program = kernel.bind(**given)
     conditions = parse_conditions(only, program)
-    workload = workload_of(kernel.program, sizes, machine)
+    cache, alignment = cache_mode(kernel.program, cold), AlignmentClass.of(alignment_bytes)
+    workload = workload_of(kernel.program, sizes, machine, cache=cache, alignment=alignment)
     notify(PhaseStarted(title=workload.title, phase=Phase.TRACE))
     verify(program)
     refuse_block_dependent(kernel, given, seed)
@@ -109,13 +118,17 @@ def search(
             store, workload, legal_count=space.legal_count, refused=refused, forbidden=forbidden, only=space.only
         )
         if not space.candidates or book.covers(limits, seed):
-            return remembered(space, book, limits, target=machine.name, seed=seed, watch=watch)
+            known = remembered(space, book, limits, target=machine.name, seed=seed, watch=watch)
+            return replace(known, cold=cache.names(program))
 
         notify(PhaseStarted(title=workload.title, phase=Phase.ORACLE))
         cases = make_cases(program, seed, sizes=sizes, scalars=scalars, generator=kernel.inputs_function)
         watch.add("preparing", watch.elapsed_s)
-        with Session(server, program, machine, cases, seed=seed) as session:
-            return run(space, session, book, limits, target=machine.name, seed=seed, watch=watch, on_event=notify)
+        with Session(
+            server, program, machine, cases, seed=seed, alignment_bytes=alignment_bytes, cold=cache.cold
+        ) as session:
+            found = run(space, session, book, limits, target=machine.name, seed=seed, watch=watch, on_event=notify)
+        return replace(found, cold=cache.names(program))
 
 
 def _target(target: Target | str | None) -> Target:

@@ -36,6 +36,7 @@ def to_json(value: object) -> Json:
 def from_json(kind: Any, data: Json) -> Any:
     """The value of type `kind` (a dataclass, enum, tuple, union or scalar) that `data` describes.
 
+    A field that `data` lacks takes its default: records stay readable when a class gains a field that has one.
     Raises: MalformedJson naming what was expected and what was found.
     """
     return _decoder(kind)(data)
@@ -118,6 +119,7 @@ def _union_decoder(members: tuple[Any, ...]) -> Callable[[Json], Any]:
 def _dataclass_decoder(kind: type) -> Callable[[Json], Any]:
     hints = get_type_hints(kind)
     names = [f.name for f in dataclasses.fields(kind)]
+    needed = [f.name for f in dataclasses.fields(kind) if not _has_default(f)]
 
     def decode(data: Json) -> Any:
         if not isinstance(data, dict) or data.get("type") != kind.__name__:
@@ -126,9 +128,13 @@ def _dataclass_decoder(kind: type) -> Callable[[Json], Any]:
         unknown = set(data) - set(names) - {"type"}
         if unknown:
             raise MalformedJson(f"{kind.__name__} has no field {', '.join(sorted(unknown))}")
-        missing = [name for name in names if name not in data]
+        missing = [name for name in needed if name not in data]
         if missing:
             raise MalformedJson(f"{kind.__name__} lacks the field {', '.join(missing)}")
-        return kind(**{name: from_json(hints[name], data[name]) for name in names})
+        return kind(**{name: from_json(hints[name], data[name]) for name in names if name in data})
 
     return decode
+
+
+def _has_default(field: dataclasses.Field[Any]) -> bool:
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING

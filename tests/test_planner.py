@@ -14,11 +14,11 @@ from autotune.ir.program import Scalar
 from autotune.ir.text import fingerprint
 from autotune.jit import host_target
 from autotune.measure.states import State
-from autotune.planner import MatchLevel, NoPolicy, Policy, WrongShape, lookup
+from autotune.planner import MatchLevel, NamedByFingerprint, NoPolicy, Policy, WrongShape, lookup
 from autotune.realizations.target import Target
 from autotune.store.database import open_database
 from autotune.store.errors import UnusableStore
-from autotune.store.keys import CacheMode, Workload, current_toolchain, workload_of
+from autotune.store.keys import AlignmentClass, CacheMode, Workload, current_toolchain, workload_of
 from autotune.store.records import Rigor
 from tests.scale_kernel import PROGRAM, Kernel, candidate
 from tests.store.samples import outcome, refusal
@@ -83,8 +83,21 @@ def test_miss_names_the_fields_that_differ(path: Path, target: Target) -> None:
     assert answer.nearest is not None and answer.nearest.title == "scale:M=129,N=512"
     assert "shape is (129, 65) here, (129, 512) in the record" in answer.why
 
-    cold = lookup(Kernel(), SHAPE, target, database=path, cache=CacheMode.COLD)
-    assert isinstance(cold, NoPolicy) and [d.field for d in cold.differences] == ["cache"]
+    cold = lookup(Kernel(), SHAPE, target, database=path, cold=("x",))
+    assert isinstance(cold, NoPolicy) and [str(d) for d in cold.differences] == [
+        "cache is cold 0 here, hot in the record"
+    ]
+    near = lookup(Kernel(), SHAPE, target, database=path, alignment=AlignmentClass.SIXTEEN)
+    assert isinstance(near, NoPolicy) and [d.field for d in near.differences] == ["alignment"]
+
+
+def test_a_record_made_with_cold_tensors_answers_only_who_asks_for_them(tmp_path: Path, target: Target) -> None:
+    path = tmp_path / "cold.sqlite"
+    store(path, workload_of(PROGRAM, SHAPE, target, cache=CacheMode(cold=(0, 1))))
+    assert isinstance(lookup(Kernel(), SHAPE, target, database=path, cold=("all",)), Policy)
+    assert isinstance(lookup(Kernel(), SHAPE, target, database=path), NoPolicy)
+    with pytest.raises(NamedByFingerprint):
+        lookup(fingerprint(PROGRAM), (129, 512), target, database=path, cold=("x",))
 
 
 def test_records_of_another_target_are_never_returned(path: Path, target: Target) -> None:

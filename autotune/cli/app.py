@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from autotune.cli.best import best
+from autotune.cli.doctor import doctor
 from autotune.cli.explain import explain
 from autotune.cli.graph import graph
 from autotune.cli.search import search
@@ -42,5 +43,5 @@ def _options(
     """Finds, checks and remembers the fastest machine code for fused tensor kernels."""
 
 
-for _verb in (search, best, show, explain, space, graph, verify, targets):
+for _verb in (search, best, show, explain, space, graph, verify, targets, doctor):
     app.command()(_verb)

@@ -4,7 +4,20 @@ Must not know how the table looks."""
 from __future__ import annotations
 
 from autotune.cli.exits import ExitCode
-from autotune.cli.options import AsJson, DatabasePath, File, KernelName, Quiet, Shapes, TargetName, Verbose
+from autotune.cli.options import (
+    LINE_BYTES,
+    Alignment,
+    AsJson,
+    Cold,
+    DatabasePath,
+    File,
+    KernelName,
+    Quiet,
+    Shapes,
+    TargetName,
+    Verbose,
+    names,
+)
 from autotune.cli.question import every_question
 from autotune.cli.setup import target_and_store
 from autotune.cli.stored import Subject, reference_ns
@@ -17,6 +30,8 @@ def best(
     kernel: KernelName = None,
     shape: Shapes = None,
     target: TargetName = None,
+    cold: Cold = None,
+    alignment: Alignment = LINE_BYTES,
     db: DatabasePath = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
@@ -32,7 +47,10 @@ def best(
     from autotune.report.screen import output
 
     chosen, database = target_and_store(target, db, quiet=quiet, verbose=verbose)
-    subjects = [Subject(question=q, target=chosen, database=database) for q in every_question(file, kernel, shape)]
+    subjects = [
+        Subject(question=q, target=chosen, database=database, cold=names(cold), alignment_bytes=alignment)
+        for q in every_question(file, kernel, shape)
+    ]
     rows = [
         PolicyRow(title=subject.title, answer=subject.answer(), reference_ns=reference_ns(subject.outcomes()))
         for subject in subjects

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 from autotune.cli.exits import ExitCode
 from autotune.cli.options import (
+    LINE_BYTES,
+    Alignment,
     AsJson,
     CandidateName,
+    Cold,
     DatabasePath,
     File,
     KernelName,
@@ -16,6 +19,7 @@ from autotune.cli.options import (
     Quiet,
     TargetName,
     Verbose,
+    names,
 )
 from autotune.cli.question import one_question
 from autotune.cli.setup import target_and_store
@@ -37,6 +41,8 @@ def explain(
     kernel: KernelName = None,
     shape: OneShape = None,
     target: TargetName = None,
+    cold: Cold = None,
+    alignment: Alignment = LINE_BYTES,
     db: DatabasePath = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
@@ -52,7 +58,13 @@ def explain(
     from autotune.report.screen import output
 
     chosen, database = target_and_store(target, db, quiet=quiet, verbose=verbose)
-    subject = Subject(question=one_question(file, kernel, shape), target=chosen, database=database)
+    subject = Subject(
+        question=one_question(file, kernel, shape),
+        target=chosen,
+        database=database,
+        cold=names(cold),
+        alignment_bytes=alignment,
+    )
     explanation = explained(subject, subject.candidate(candidate))
     if as_json:
         print_document(explanation_document(explanation))

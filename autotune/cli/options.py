@@ -45,6 +45,23 @@ Only: TypeAlias = Annotated[
 DatabasePath: TypeAlias = Annotated[
     str | None, typer.Option("--db", help="The policy store; the one in the user's data folder if left out.")
 ]
+LINE_BYTES = 64
+Cold: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--cold",
+        metavar="TENSORS",
+        help="Tensors that are in no cache when a call starts: k,v, or all; hot if left out.",
+    ),
+]
+Alignment: TypeAlias = Annotated[
+    int, typer.Option("--alignment", metavar="64|16", help="What the tensors' addresses are multiples of, in bytes.")
+]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 Verbose: TypeAlias = Annotated[bool, typer.Option("--verbose", "-v", help="Say more: every candidate, every reason.")]
 Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", help="No progress and no tables; errors still show.")]
+
+
+def names(text: str | None) -> tuple[str, ...]:
+    """The names in a list with commas between; none for no list."""
+    return tuple(name.strip() for name in text.split(",")) if text else ()

@@ -10,7 +10,21 @@ from typing import TYPE_CHECKING, Annotated, assert_never
 import typer
 
 from autotune.cli.exits import ExitCode, most_serious
-from autotune.cli.options import AsJson, DatabasePath, File, KernelName, Only, Quiet, Shapes, TargetName, Verbose
+from autotune.cli.options import (
+    LINE_BYTES,
+    Alignment,
+    AsJson,
+    Cold,
+    DatabasePath,
+    File,
+    KernelName,
+    Only,
+    Quiet,
+    Shapes,
+    TargetName,
+    Verbose,
+    names,
+)
 from autotune.cli.question import Question, every_question
 from autotune.cli.setup import settings_for
 from autotune.cli.verb import verb
@@ -38,6 +52,8 @@ class Request:
     allow: tuple[str, ...]
     only: tuple[str, ...]
     calls: float | None
+    cold: tuple[str, ...]
+    alignment_bytes: int
 
 
 @verb
@@ -73,6 +89,8 @@ def search(
         ),
     ] = None,
     only: Only = None,
+    cold: Cold = None,
+    alignment: Alignment = LINE_BYTES,
     db: DatabasePath = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
@@ -99,7 +117,14 @@ def search(
     )
     chosen = parse_target(settings.target)
     show = Show.JSON if as_json else Show.NOTHING if quiet else Show.MORE if verbose else Show.TABLES
-    request = Request(forbid=tuple(forbid or ()), allow=tuple(allow or ()), only=tuple(only or ()), calls=calls)
+    request = Request(
+        forbid=tuple(forbid or ()),
+        allow=tuple(allow or ()),
+        only=tuple(only or ()),
+        calls=calls,
+        cold=names(cold),
+        alignment_bytes=alignment,
+    )
     results, interrupted = _search_each(every_question(file, kernel, shape), chosen, settings, request, show)
     _report_all(results, show)
     return most_serious([*(exit_code(r.ending) for r in results), *([ExitCode.INTERRUPTED] if interrupted else [])])
@@ -152,6 +177,8 @@ def _search_each(
                     forbid=request.forbid,
                     allow=request.allow,
                     only=request.only,
+                    cold=request.cold,
+                    alignment_bytes=request.alignment_bytes,
                     on_event=listener,
                 )
         except KeyboardInterrupt:  # before there was anything to keep of this one

@@ -10,8 +10,11 @@ import typer
 
 from autotune.cli.exits import ExitCode
 from autotune.cli.options import (
+    LINE_BYTES,
+    Alignment,
     AsJson,
     CandidateName,
+    Cold,
     DatabasePath,
     File,
     KernelName,
@@ -19,6 +22,7 @@ from autotune.cli.options import (
     Quiet,
     TargetName,
     Verbose,
+    names,
 )
 from autotune.cli.question import one_kernel, one_question
 from autotune.cli.setup import target_and_store
@@ -52,6 +56,8 @@ def show(
     kernel: KernelName = None,
     shape: OneShape = None,
     target: TargetName = None,
+    cold: Cold = None,
+    alignment: Alignment = LINE_BYTES,
     db: DatabasePath = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
@@ -65,7 +71,13 @@ def show(
         _show_program(file, form, kernel, shape, as_json=as_json)
         return ExitCode.IMPROVED
     chosen, database = target_and_store(target, db, quiet=quiet, verbose=verbose)
-    subject = Subject(question=one_question(file, kernel, shape), target=chosen, database=database)
+    subject = Subject(
+        question=one_question(file, kernel, shape),
+        target=chosen,
+        database=database,
+        cold=names(cold),
+        alignment_bytes=alignment,
+    )
     _show_candidate(subject, subject.candidate(candidate), form, as_json=as_json)
     return ExitCode.IMPROVED
 

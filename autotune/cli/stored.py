@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autotune.cli.errors import NoSuchCandidate, NothingMeasured, NothingStored
+from autotune.cli.options import LINE_BYTES
 from autotune.cli.question import Question
 from autotune.cli.shapes import format_shape
 
@@ -29,16 +30,28 @@ class Subject:
     question: Question
     target: Target
     database: Path
+    cold: tuple[str, ...] = ()
+    alignment_bytes: int = LINE_BYTES
 
     @property
     def title(self) -> str:
-        return f"{self.question.title} on simd:{self.target.name}"
+        cold = f", {' and '.join(self.cold)} cold" if self.cold else ""
+        aligned = f", {self.alignment_bytes}-byte aligned" if self.alignment_bytes != LINE_BYTES else ""
+        return f"{self.question.title} on simd:{self.target.name}{cold}{aligned}"
 
     def answer(self) -> Answer:
         """The policy, or why there is none."""
         from autotune.planner import lookup
+        from autotune.store.keys import AlignmentClass
 
-        return lookup(self.question.kernel, self.question.sizes, self.target, database=self.database)
+        return lookup(
+            self.question.kernel,
+            self.question.sizes,
+            self.target,
+            database=self.database,
+            cold=self.cold,
+            alignment=AlignmentClass.of(self.alignment_bytes),
+        )
 
     def policy(self) -> Policy:
         """The policy.
@@ -63,9 +76,16 @@ class Subject:
 
     def workload(self) -> Workload:
         """The key under which the store keeps what is known."""
-        from autotune.store.keys import workload_of
+        from autotune.store.keys import AlignmentClass, cache_mode, workload_of
 
-        return workload_of(self.question.kernel.program, self.question.sizes, self.target)
+        program = self.question.kernel.program
+        return workload_of(
+            program,
+            self.question.sizes,
+            self.target,
+            cache=cache_mode(program, self.cold),
+            alignment=AlignmentClass.of(self.alignment_bytes),
+        )
 
     def outcomes(self) -> tuple[Outcome, ...]:
         """Everything recorded for exactly this question, oldest first; nothing where there is no store yet."""

@@ -30,6 +30,7 @@ from autotune.measure.buffers import (
 )
 from autotune.measure.cases import Case, Envelope
 from autotune.measure.clock import Call
+from autotune.measure.evict import Stretch
 from autotune.measure.protocol import Kernel, Subject
 
 KEPT_KERNELS = 16
@@ -119,6 +120,14 @@ class Bench:
         rotated = [shared | {s.parameter: c.address(s) for s in c.layout.slots} for c in self._copies] or [shared]
         return self._calls(kernels, workspace, rotated, self.subject.cases[0])
 
+    def cold_stretches(self) -> list[Stretch]:
+        """Where the tensors lie that a cold call finds in no cache: the first copy of those that have several."""
+        first = {s.parameter: (self.arena, s) for s in self.subject.layout.slots}
+        if self._copies:
+            first |= {s.parameter: (self._copies[0], s) for s in self._copies[0].layout.slots}
+        placed = [first[number] for number in self.subject.cold]
+        return [Stretch(address=arena.address(slot), size_bytes=slot.size_bytes) for arena, slot in placed]
+
     @property
     def needs_refill(self) -> bool:
         return bool(self._copies)
@@ -189,6 +198,6 @@ def _copies(subject: Subject, updated: frozenset[int]) -> list[Arena]:
     """Copies of in-out tensors: as many as stay in half of L2, one at least."""
     if not updated:
         return []
-    layout: Layout = plan_layout(subject.program, updated)
+    layout: Layout = plan_layout(subject.program, updated, subject.alignment_bytes)
     count = max(1, min(MOST_COPIES, subject.l2_bytes // 2 // max(layout.size_bytes, ALIGNMENT_BYTES)))
     return [Arena(layout) for _ in range(count)]

@@ -68,15 +68,22 @@ class Layout:
         return sum(s.size_bytes for s in self.slots)
 
 
-def plan_layout(program: Program, parameters: frozenset[int] | None = None) -> Layout:
-    """Place the tensors of a bound program (all, or those named by number) on cache lines of their own."""
+def plan_layout(
+    program: Program, parameters: frozenset[int] | None = None, alignment_bytes: int = ALIGNMENT_BYTES
+) -> Layout:
+    """Place the tensors of a bound program (all, or those named by number) on cache lines of their own.
+
+    Each starts so many bytes after the start of a line that its address is a multiple of `alignment_bytes` (a power of
+    two, at most a line) and of no larger power of two below a line: 16 is what arrays of NumPy often have.
+    """
+    shift = alignment_bytes % ALIGNMENT_BYTES
     slots: list[Slot] = []
     end = 0
     for number, parameter in enumerate(program.parameters):
         if not isinstance(parameter, Tensor) or (parameters is not None and number not in parameters):
             continue
         shape, strides, size = _extent(parameter)
-        offset = _round_up(end + GUARD_BYTES, ALIGNMENT_BYTES)
+        offset = _round_up(end + GUARD_BYTES, ALIGNMENT_BYTES) + shift
         slots.append(
             Slot(
                 parameter=number,

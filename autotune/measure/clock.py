@@ -129,6 +129,13 @@ class Clock:
         calls = max(1, round(SAMPLE_NS / estimate_ns * self._jitter.uniform(1 - JITTER, 1 + JITTER)))
         return self._total(call, calls, refill) / calls
 
+    def cold_sample(self, call: Call, refill: Callable[[], None] | None, evict: Callable[[], None]) -> float:
+        """Nanoseconds of one call after `evict`, which runs outside the clock."""
+        if refill is not None:
+            refill()
+        evict()
+        return float(self.run(call, 1))
+
     def _total(self, call: Call, calls: int, refill: Callable[[], None] | None) -> int:
         if refill is None:
             return self.run(call, calls)

@@ -12,12 +12,17 @@ from pathlib import Path
 
 from autotune.jit import llvm_version
 from autotune.measure.buffers import ALIGNMENT_BYTES
+from autotune.measure.noise import NoiseFloor
+
+HOT = "hot"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
     """Recorded with every measurement.
 
+    `cache` is "hot", or "cold" and the tensors that are in no cache when a timed call starts; `noise` what a kernel
+    raced against itself showed.
     Units: `load_average` in runnable processes over the last minute; `huge_page_bytes` of the tensors' memory.
     """
 
@@ -32,19 +37,22 @@ class Environment:
     kernel: str
     llvm: str
     llvmlite: str
+    noise: NoiseFloor | None = None
 
 
-def observe(*, core: int, huge_page_bytes: int) -> Environment:
-    """The circumstances now, on `core`."""
+def observe(
+    *, core: int, huge_page_bytes: int, alignment_bytes: int = ALIGNMENT_BYTES, cache: str = HOT
+) -> Environment:
+    """The circumstances now, on `core`; `noise` is known only once a kernel was raced against itself."""
     return Environment(
         cpu_model=_cpu_model(),
         core=core,
         cores=os.cpu_count() or 1,
         governor=_text(f"/sys/devices/system/cpu/cpu{core}/cpufreq/scaling_governor"),
         load_average=round(os.getloadavg()[0], 2),
-        alignment_bytes=ALIGNMENT_BYTES,
+        alignment_bytes=alignment_bytes,
         huge_page_bytes=huge_page_bytes,
-        cache="hot",
+        cache=cache,
         kernel=platform.release(),
         llvm=llvm_version(),
         llvmlite=version("llvmlite"),

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from autotune.ir.program import Program
-from autotune.measure.buffers import Layout
+from autotune.measure.buffers import ALIGNMENT_BYTES, Layout
+from autotune.measure.canary import CanaryTimes
 from autotune.measure.cases import Case, Envelope
 
 
@@ -35,7 +36,11 @@ class Kernel(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What a session measures; stored once, where every worker can read it. `envelopes` are those of the cases."""
+    """What a session measures; stored once, where every worker can read it. `envelopes` are those of the cases.
+
+    `cold` holds the numbers of the tensors that are in no cache when a timed call starts, `alignment_bytes` what the
+    tensors' addresses are multiples of.
+    """
 
     program: Program
     target: Any
@@ -46,11 +51,16 @@ class Subject:
     seed: int
     l2_bytes: int
     memory_bytes: int
+    alignment_bytes: int = ALIGNMENT_BYTES
+    cold: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildRequest:
+    """Compile a candidate, with other code of about `padding_bytes` before its entry."""
+
     candidate: Any
+    padding_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,14 +73,28 @@ class GateRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaceRequest:
+    """Race a kernel; log ratios below `margin` say nothing. `canaries` are the run's first."""
+
     kernel: Kernel
     incumbent: Kernel
+    margin: float
+    canaries: CanaryTimes
+    call_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseRequest:
+    """Race a kernel against itself under two names."""
+
+    kernel: Kernel
+    canaries: CanaryTimes
     call_seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeRequest:
     kernel: Kernel
+    canaries: CanaryTimes
     call_seconds: float
 
 
@@ -80,10 +104,11 @@ class RoundsRequest:
 
     kernels: tuple[Kernel, ...]
     rounds: int
+    canaries: CanaryTimes
     call_seconds: float
 
 
-Request: TypeAlias = BuildRequest | GateRequest | RaceRequest | TimeRequest | RoundsRequest
+Request: TypeAlias = BuildRequest | GateRequest | RaceRequest | NoiseRequest | TimeRequest | RoundsRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,10 +135,14 @@ class Raised:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
-    """First message of a worker: where it runs and what its memory is backed by."""
+    """First message of a worker: where it runs, what its memory is backed by, what canaries take in it.
+
+    A compiling worker has neither memory nor canaries.
+    """
 
     core: int
-    huge_page_bytes: int
+    huge_page_bytes: int = 0
+    canaries: CanaryTimes | None = None
 
 
 Reply: TypeAlias = Stage | Done | Raised | Hello

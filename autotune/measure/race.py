@@ -29,6 +29,8 @@ TIE_BAND = 0.01
 SLOW_CALL_NS = 1_000_000_000  # a kernel this slow is judged by one call
 LONG_CALL_NS = 100_000_000
 HOPELESS_RATIO = 3.0
+MAX_DRIFT = 0.10  # of a canary's time from what it took first
+MAX_DRIFTED_ROUNDS = 5  # taken again; the machine has changed for good where they do not help
 
 
 class Contender(Enum):
@@ -50,18 +52,24 @@ class _Tally:
     b_ns: list[float] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
     redone: int = 0
+    drifted: int = 0
+    contended: bool = False
 
 
 def race(
     sample: Callable[[Contender], float],
     *,
     interruptions: Callable[[], int] = lambda: 0,
-    beyond_l2: bool = False,
+    drift: Callable[[], float] = lambda: 0.0,
+    margin: float = MARGIN,
+    scattered: bool = False,
 ) -> RaceResult:
     """Time a candidate against the incumbent until the answer is clear.
 
-    `sample` returns nanoseconds a call; `interruptions` a count that rises when a sample lost its core meanwhile.
-    With a working set beyond L2 a round compares medians, else minima.
+    `sample` returns nanoseconds a call; `interruptions` a count that rises when a sample lost its core meanwhile;
+    `drift` how far the canaries are from their first reading, as a fraction. `margin` is the log ratio below which
+    a difference says nothing. Samples that scatter (from beyond L2) are compared by the medians of a round, else by
+    its minima.
 
     Source: statistics.md §2 (ABBA and BAAB rounds, the limits above).
     """
@@ -71,18 +79,57 @@ def race(
             return Noisy(redone_rounds=tally.redone, samples_ns=tuple(tally.b_ns))
         before = interruptions()
         a, b = _round(sample, even=len(tally.values) % 2 == 0)
-        if interruptions() > before or max(a) > min(a) * (1 + MAX_DISAGREEMENT):
+        if interruptions() > before or max(a) > min(a) * (1 + MAX_DISAGREEMENT) or _repeat_for(tally, drift()):
             tally.redone += 1
             continue
         tally.a_ns.extend(a)
         tally.b_ns.extend(b)
-        statistic = median if beyond_l2 else min
+        statistic = median if scattered else min
         tally.values.append(math.log(statistic(b) / statistic(a)))
-        if is_slower(tally.values):
+        if is_slower(tally.values, margin):
             return _raced_out(tally)
-        if is_faster(tally.values):
+        if is_faster(tally.values, margin):
             return _measured(tally, promoted=True)
     return _measured(tally, promoted=False)
+
+
+def _repeat_for(tally: _Tally, drift: float) -> bool:
+    """Whether a round is taken again because the machine drifted; once that has not helped, rounds are marked."""
+    if drift <= MAX_DRIFT:
+        return False
+    if tally.drifted < MAX_DRIFTED_ROUNDS:
+        tally.drifted += 1
+        return True
+    tally.contended = True
+    return False
+
+
+def interleave(
+    sample: Callable[[int], float],
+    kernels: int,
+    rounds: int,
+    *,
+    interruptions: Callable[[], int],
+    drift: Callable[[], float],
+) -> Rounds:
+    """Times by kernel and round; each round starts with the next kernel, and every other one runs backwards.
+
+    A disturbed round is taken again, as often in all as there are rounds; after that rounds are kept and marked.
+    """
+    times: list[list[float]] = [[] for _ in range(kernels)]
+    redone, contended = 0, False
+    while len(times[0]) < rounds:
+        number, before = len(times[0]), interruptions()
+        order = [(number + k) % kernels for k in range(kernels)]
+        found = {k: sample(k) for k in (reversed(order) if number % 2 else order)}
+        if interruptions() > before or drift() > MAX_DRIFT:
+            if redone < rounds:
+                redone += 1
+                continue
+            contended = True
+        for k, ns in found.items():
+            times[k].append(ns)
+    return Rounds(times_ns=tuple(map(tuple, times)), redone=redone, contended=contended)
 
 
 def settle_slow(incumbent_ns: float, candidate_ns: float) -> Measured | RacedOut | None:
@@ -109,21 +156,21 @@ def settle_slow(incumbent_ns: float, candidate_ns: float) -> Measured | RacedOut
     return None
 
 
-def is_slower(values: list[float]) -> bool:
+def is_slower(values: list[float], margin: float = MARGIN) -> bool:
     """Whether a race is lost: hopeless after two rounds, or slower by more than the margin from five on."""
     if len(values) == FIRST_CUT_ROUND:
         return all(v > math.log(FIRST_CUT_RATIO) for v in values)
-    return len(values) >= FIRST_TEST_ROUND and _p_above([v - MARGIN for v in values]) < CUT_P
+    return len(values) >= FIRST_TEST_ROUND and _p_above([v - margin for v in values]) < CUT_P
 
 
-def is_faster(values: list[float]) -> bool:
+def is_faster(values: list[float], margin: float = MARGIN) -> bool:
     """Whether a race is won: out of reach after two rounds, or from eight on by more than the margin.
 
     Looking repeatedly is corrected for; a lead as large as the one that loses a race at once needs no more looks.
     """
     if len(values) == FIRST_CUT_ROUND:
         return all(v < -math.log(FIRST_CUT_RATIO) for v in values)
-    if len(values) < FIRST_PROMOTION_ROUND or median(values) >= -MARGIN:
+    if len(values) < FIRST_PROMOTION_ROUND or median(values) >= -margin:
         return False
     return _p_above([-v for v in values]) < PROMOTION_P
 
@@ -150,6 +197,7 @@ def _measured(tally: _Tally, *, promoted: bool) -> Measured:
         log_ratios=tuple(tally.values),
         promoted=promoted,
         redone_rounds=tally.redone,
+        contended=tally.contended,
     )
 
 
@@ -161,7 +209,20 @@ def _raced_out(tally: _Tally) -> RacedOut:
         incumbent_samples_ns=tuple(tally.a_ns),
         log_ratios=tuple(tally.values),
         redone_rounds=tally.redone,
+        contended=tally.contended,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rounds:
+    """Interleaved times of several kernels, and how quiet the machine was meanwhile.
+
+    Units: nanoseconds a call, `times_ns[kernel][round]`.
+    """
+
+    times_ns: tuple[tuple[float, ...], ...]
+    redone: int
+    contended: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +242,8 @@ class Finalist:
 class Standing:
     """Place of a finalist. `upper_ns` is the upper 90 % bound of its time a call, `tied` whether a tie placed it.
 
-    Units: nanoseconds a call; `samples_ns` are all its rounds, raw and in order.
+    Units: nanoseconds a call; `samples_ns` are all its rounds, raw and in order. `redone_rounds` and `contended` are
+    those of the last heat it was in, for all its kernels.
     """
 
     name: str
@@ -189,6 +251,8 @@ class Standing:
     upper_ns: float
     tied: bool
     samples_ns: tuple[float, ...] = ()
+    redone_rounds: int = 0
+    contended: bool = False
 
 
 def rank(finalists: list[Finalist]) -> list[Standing]:

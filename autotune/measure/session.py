@@ -12,17 +12,21 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from autotune.ir.program import Program
-from autotune.measure.buffers import SharedObject, plan_layout
+from autotune.measure.buffers import ALIGNMENT_BYTES, SharedObject, plan_layout
+from autotune.measure.canary import CanaryTimes
 from autotune.measure.cases import Case, envelopes
 from autotune.measure.cores import choose_cores
-from autotune.measure.environment import Environment, observe
+from autotune.measure.environment import HOT, Environment, observe
+from autotune.measure.evict import check_evictable
 from autotune.measure.gate import Passed
+from autotune.measure.noise import NoiseFloor
 from autotune.measure.process import Expired, Worker
 from autotune.measure.process import WorkerFailure as WorkerFailure
 from autotune.measure.protocol import (
     BuildRequest,
     GateRequest,
     Kernel,
+    NoiseRequest,
     RaceRequest,
     Raised,
     Request,
@@ -30,7 +34,7 @@ from autotune.measure.protocol import (
     Subject,
     TimeRequest,
 )
-from autotune.measure.race import Finalist, Standing, rank
+from autotune.measure.race import MARGIN, Finalist, Rounds, Standing, rank
 from autotune.measure.server import ForkServer
 from autotune.measure.states import (
     CompileError,
@@ -53,7 +57,9 @@ MOST_CALL_SECONDS = 10.0
 LEAST_CALL_SECONDS = 2.0
 CALL_OVER_BEST = 100.0
 MEMORY_BYTES = 2 << 30
-SHOOTOUT_PROCESSES = 2
+PADDINGS_BYTES = (1040, 2096)
+"""Code before the entry in each process of the shoot-out: the entry begins 16 bytes into a cache line in one and 48 in
+the other, on different pages, while raced code begins on a line."""
 SHOOTOUT_ROUNDS = 10
 FINAL_KERNELS = 2
 
@@ -62,6 +68,8 @@ Result = TypeVar("Result")
 
 class Session:
     """Measures candidates of one bound program on one shape; a context manager.
+
+    Tensors are hot unless their parameter number is in `cold`: then no cache holds them when a timed call starts.
 
     Compiling and measuring run in a process and on a core each, so they overlap; where the other core would disturb,
     beyond L2 and in the shoot-out, the compiler waits. The calling thread keeps off the measuring core meanwhile.
@@ -79,22 +87,36 @@ class Session:
         memory_bytes: int = MEMORY_BYTES,
         compile_seconds: float = COMPILE_SECONDS,
         least_call_seconds: float = LEAST_CALL_SECONDS,
+        alignment_bytes: int = ALIGNMENT_BYTES,
+        cold: Sequence[int] = (),
     ) -> None:
-        """`build` is the import path of `build(program, candidate, target) -> Kernel`, run in the worker."""
+        """`build` is the import path of `build(program, candidate, target, padding_bytes=…) -> Kernel`, run in the
+        worker.
+
+        Raises: ColdUnavailable.
+        """
+        if cold:
+            check_evictable()
         self.subject = Subject(
             program=program,
             target=target,
             cases=tuple(cases),
             envelopes=tuple(envelopes(program, case) for case in cases),
-            layout=plan_layout(program),
+            layout=plan_layout(program, alignment_bytes=alignment_bytes),
             build=build,
             seed=seed,
             l2_bytes=target.l2_bytes,
             memory_bytes=memory_bytes,
+            alignment_bytes=alignment_bytes,
+            cold=tuple(cold),
         )
         self._server = server
         self._compile_seconds, self._least_call_seconds = compile_seconds, least_call_seconds
         self._best_ns: float | None = None
+        self._first_canaries: CanaryTimes | None = None
+        self._margin = MARGIN
+        self._sources: dict[str, Any] = {}  # the candidate that an object was first made of
+        self._padded: dict[tuple[str, int], Any] = {}
         self._quiet = threading.Lock()  # held while compiling, and while measuring what compiling would disturb
         self._pending: list[Future[Any]] = []
 
@@ -123,7 +145,23 @@ class Session:
         """What the machine is and does now; starts the measuring worker if there is none."""
         self._measurer.start()
         assert self._measurer.hello is not None
-        return observe(core=self.cores.measure, huge_page_bytes=self._measurer.hello.huge_page_bytes)
+        names = [self.subject.program.parameters[number].name for number in self.subject.cold]
+        return observe(
+            core=self.cores.measure,
+            huge_page_bytes=self._measurer.hello.huge_page_bytes,
+            alignment_bytes=self.subject.alignment_bytes,
+            cache=f"cold {', '.join(names)}" if names else HOT,
+        )
+
+    def noise_floor(self, kernel: Kernel) -> NoiseFloor | RunFailure:
+        """Race a kernel that passed the gate against itself; later races use no margin below what that shows."""
+        with self._undisturbed(kernel):
+            request = NoiseRequest(kernel=kernel, canaries=self._canaries(), call_seconds=self._call_seconds())
+            found = self._ask(request)
+        assert isinstance(found, NoiseFloor | Crash | Timeout | OverBudget | CompileError)
+        if isinstance(found, NoiseFloor):
+            self._margin = found.margin
+        return found
 
     # --- one candidate --------------------------------------------------------------------------------------------
 
@@ -136,10 +174,17 @@ class Session:
     def _compile(self, candidate: object) -> Any:
         with self._quiet:
             answer = self._compiler.ask(BuildRequest(candidate=candidate), COMPILE_STAGE, self._compile_seconds)
+        compiled = self._compiled(answer, self._compiler)
+        if not isinstance(compiled, CompileError | CompileTimeout | Crash):
+            self._sources.setdefault(compiled.sha256, candidate)
+        return compiled
+
+    def _compiled(self, answer: Any, worker: Worker) -> Any:
+        """What became of a compilation, a kernel or a failure."""
         match answer:
             case Raised(text=text, trace=trace):
                 if answer.out_of_memory:
-                    self._compiler.stop()
+                    worker.stop()
                 return CompileError(text=text, trace=trace)
             case Expired(seconds=seconds):
                 return CompileTimeout(seconds=seconds)
@@ -160,14 +205,20 @@ class Session:
     def time(self, kernel: Kernel) -> Measured | RunFailure:
         """Time a kernel that passed the gate, alone."""
         with self._undisturbed(kernel):
-            result = self._ask(TimeRequest(kernel=kernel, call_seconds=self._call_seconds()))
+            result = self._ask(self._time_request(kernel))
         assert isinstance(result, Measured | Crash | Timeout | OverBudget | CompileError)
         return self._noted(result)
 
     def race(self, kernel: Kernel, incumbent: Kernel) -> RaceResult | RunFailure:
         """Time a kernel that passed the gate against the incumbent."""
         with self._undisturbed(kernel, incumbent):
-            request = RaceRequest(kernel=kernel, incumbent=incumbent, call_seconds=self._call_seconds())
+            request = RaceRequest(
+                kernel=kernel,
+                incumbent=incumbent,
+                margin=self._margin,
+                canaries=self._canaries(),
+                call_seconds=self._call_seconds(),
+            )
             result = self._ask(request)
         assert isinstance(result, Measured | RacedOut | Noisy | Crash | Timeout | OverBudget | CompileError)
         return self._noted(result)
@@ -187,18 +238,20 @@ class Session:
     # --- finals ---------------------------------------------------------------------------------------------------
 
     def shootout(self, kernels: Sequence[Kernel]) -> list[Standing]:
-        """Rank kernels that passed the gate, best first, by successive halving in two fresh processes.
+        """Rank kernels of this session that passed the gate, best first, by successive halving in two fresh processes.
 
-        A kernel that crashes or hangs here drops out. Names in the result are the kernels' `sha256`.
+        Each process times code that was emitted anew, with other padding before the entry, so that a lucky place of
+        the raced code does not decide; code size and compile time are those of the kernels given. One that crashes,
+        hangs or compiles no more drops out. Names in the result are the kernels' `sha256`.
 
         Raises: WorkerFailure where the kernels fail together and none of them alone.
         """
         alive = list({k.sha256: k for k in kernels}.values())
         losers: list[Standing] = []
-        workers = [
-            Worker(self._server, Role.MEASURE, self.cores.measure, self._shared) for _ in range(SHOOTOUT_PROCESSES)
-        ]
+        self._canaries()  # read before the compiler is held
         with self._quiet:
+            alive = self._re_emit(alive)
+            workers = [Worker(self._server, Role.MEASURE, self.cores.measure, self._shared) for _ in PADDINGS_BYTES]
             try:
                 while alive:
                     alive, standings = self._heat(workers, alive)
@@ -214,31 +267,72 @@ class Session:
 
     def _heat(self, workers: Sequence[Worker], kernels: list[Kernel]) -> tuple[list[Kernel], list[Standing]]:
         """Time kernels in each process and rank them; again without those that fail."""
-        times: list[list[list[float]]] = []
-        for worker in workers:
-            request = RoundsRequest(kernels=tuple(kernels), rounds=SHOOTOUT_ROUNDS, call_seconds=self._call_seconds())
+        heats: list[Rounds] = []
+        for worker, padding in zip(workers, PADDINGS_BYTES, strict=True):
+            padded = tuple(self._padded[k.sha256, padding] for k in kernels)
+            request = RoundsRequest(
+                kernels=padded,
+                rounds=SHOOTOUT_ROUNDS,
+                canaries=self._canaries(),
+                call_seconds=self._call_seconds(),
+            )
             answer = self._ask(request, worker)
-            if not isinstance(answer, list):
-                sound = [k for k in kernels if isinstance(self._time_in(worker, k), Measured)]
+            if not isinstance(answer, Rounds):
+                alone = [self._ask(self._time_request(p), worker) for p in padded]
+                sound = [k for k, end in zip(kernels, alone, strict=True) if isinstance(end, Measured)]
                 if len(sound) == len(kernels):
                     raise WorkerFailure(f"the finalists fail together, none of them alone: {answer}")
                 return self._heat(workers, sound) if sound else ([], [])
-            times.append(answer)
+            heats.append(answer)
         finalists = [
             Finalist(
                 name=kernel.sha256,
                 code_bytes=kernel.code_bytes,
                 compile_seconds=kernel.compile_seconds,
-                rounds_ns=tuple(tuple(process[k]) for process in times),
+                rounds_ns=tuple(heat.times_ns[k] for heat in heats),
             )
             for k, kernel in enumerate(kernels)
         ]
-        return kernels, rank(finalists)
+        redone, contended = sum(heat.redone for heat in heats), any(heat.contended for heat in heats)
+        return kernels, [replace(s, redone_rounds=redone, contended=contended) for s in rank(finalists)]
 
-    def _time_in(self, worker: Worker, kernel: Kernel) -> Any:
-        return self._ask(TimeRequest(kernel=kernel, call_seconds=self._call_seconds()), worker)
+    def _re_emit(self, kernels: list[Kernel]) -> list[Kernel]:
+        """Compile kernels with each padding, one padding a core; those that still compile with all of them."""
+        cores = (self.cores.compile, self.cores.measure)
+        workers = [Worker(self._server, Role.COMPILE, core, self._shared) for core in cores]
+        try:
+            with ThreadPoolExecutor(len(workers), thread_name_prefix="autotune-re-emit") as pool:
+                for future in [
+                    pool.submit(self._pad, worker, kernels, padding)
+                    for worker, padding in zip(workers, PADDINGS_BYTES, strict=True)
+                ]:
+                    future.result()
+        finally:
+            for worker in workers:
+                worker.stop()
+        return [k for k in kernels if all((k.sha256, padding) in self._padded for padding in PADDINGS_BYTES)]
+
+    def _pad(self, worker: Worker, kernels: list[Kernel], padding: int) -> None:
+        for kernel in kernels:
+            if (kernel.sha256, padding) in self._padded:
+                continue
+            request = BuildRequest(candidate=self._sources[kernel.sha256], padding_bytes=padding)
+            answer = self._compiled(worker.ask(request, COMPILE_STAGE, self._compile_seconds), worker)
+            if not isinstance(answer, CompileError | CompileTimeout | Crash):
+                self._padded[kernel.sha256, padding] = answer
 
     # --- requests -------------------------------------------------------------------------------------------------
+
+    def _canaries(self) -> CanaryTimes:
+        """What the canaries took when measuring began in this session; starts the measuring worker if need be."""
+        if self._first_canaries is None:
+            self._measurer.start()
+            assert self._measurer.hello is not None and self._measurer.hello.canaries is not None
+            self._first_canaries = self._measurer.hello.canaries
+        return self._first_canaries
+
+    def _time_request(self, kernel: Kernel) -> TimeRequest:
+        return TimeRequest(kernel=kernel, canaries=self._canaries(), call_seconds=self._call_seconds())
 
     def _ask(self, request: Request, worker: Worker | None = None) -> Any:
         answer = (worker or self._measurer).ask(request, "start", self._call_seconds())

@@ -40,7 +40,8 @@ class Measured:
     """Right, and timed to the end of its race (or alone, when there was no incumbent).
 
     Units: nanoseconds a call. `log_ratios` holds one log(candidate / incumbent) a round, empty when timed alone.
-    `few_calls` marks a kernel so slow that single calls had to do.
+    `few_calls` marks a kernel so slow that single calls had to do; `contended` samples that a busy machine disturbed
+    and that were kept because repeating them had not helped.
     """
 
     state: ClassVar[State] = State.MEASURED
@@ -51,12 +52,16 @@ class Measured:
     promoted: bool = False
     redone_rounds: int = 0
     few_calls: bool = False
+    contended: bool = False
     checks: Checks | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RacedOut:
-    """Right, and found slower than the incumbent before the race ended. `ratio` is candidate over incumbent."""
+    """Right, and found slower than the incumbent before the race ended. `ratio` is candidate over incumbent.
+
+    `contended` as in Measured.
+    """
 
     state: ClassVar[State] = State.RACED_OUT
     ns: float
@@ -65,6 +70,7 @@ class RacedOut:
     incumbent_samples_ns: tuple[float, ...]
     log_ratios: tuple[float, ...]
     redone_rounds: int = 0
+    contended: bool = False
     checks: Checks | None = None
 
 

@@ -8,7 +8,7 @@ import gc
 import importlib
 import resource
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from multiprocessing.connection import Connection
@@ -16,15 +16,21 @@ from statistics import median
 from typing import Any, TypeAlias, assert_never
 
 from autotune.jit import ObjectRefusedError, compile_module, host_target, load
-from autotune.measure.bench import Bench, Loaded
+from autotune.measure.bench import Bench
 from autotune.measure.buffers import SharedObject, huge_page_bytes
+from autotune.measure.canary import FIRST_READINGS, Canaries, CanaryTimes
 from autotune.measure.clock import LOOP_SYMBOL, SAMPLE_NS, Call, Clock, interruptions, loop_text
+from autotune.measure.contention import Contention, read_stat
+from autotune.measure.evict import Evictor
 from autotune.measure.gate import Passed, check_kernel
+from autotune.measure.noise import NoiseFloor, race_twins
 from autotune.measure.protocol import (
     BuildRequest,
     Done,
     GateRequest,
     Hello,
+    Kernel,
+    NoiseRequest,
     RaceRequest,
     Raised,
     Request,
@@ -34,10 +40,14 @@ from autotune.measure.protocol import (
     TimeRequest,
 )
 from autotune.measure.race import (
+    MARGIN,
+    MAX_DRIFT,
     MAX_REDONE_ROUNDS,
     MAX_ROUNDS,
     SLOW_CALL_NS,
     Contender,
+    Rounds,
+    interleave,
     race,
     settle_slow,
 )
@@ -49,6 +59,7 @@ LEAST_TIMED_SAMPLES = 3
 TIMED_NS = 500_000_000  # what timing one kernel alone may take, as long as there are the least samples
 SELF_AVERAGING_NS = 5_000_000
 READINGS_BEYOND_L2 = 3
+READINGS_COLD = 9  # one call each, where a hot reading averages over many
 READING_TRIES = 4
 COMPARE_SECONDS = 120.0
 CHECKING_COPIES = 20  # of all tensors, fences and what comparing in float64 takes
@@ -69,14 +80,17 @@ def serve(role: str, core: int, connection: int, subject_descriptor: int) -> Non
     match Role(role):
         case Role.COMPILE:
             _limit_memory(subject.memory_bytes)
-            channel.send(Hello(core=core, huge_page_bytes=0))
+            channel.send(Hello(core=core))
             answer = _compiler(subject)
         case Role.MEASURE:
             bench, clock = Bench(subject), _clock(subject)
             bench.prepare_timing()
-            channel.send(Hello(core=core, huge_page_bytes=huge_page_bytes(bench.arena.memory)))
+            canaries = Canaries(clock)
+            evictor = Evictor() if subject.cold else None
+            pages = huge_page_bytes(bench.arena.memory)
+            channel.send(Hello(core=core, huge_page_bytes=pages, canaries=canaries.read(FIRST_READINGS)))
             _limit_memory(subject.memory_bytes + CHECKING_COPIES * subject.layout.size_bytes)
-            answer = _Measurer(bench, clock, channel.send).answer
+            answer = _Measurer(bench, clock, canaries, evictor, core, channel.send).answer
         case _:
             assert_never(role)
     gc.freeze()
@@ -112,7 +126,7 @@ def _compiler(subject: Subject) -> Callable[[Request], Any]:
 
     def answer(request: Request) -> Any:
         assert isinstance(request, BuildRequest)
-        return build(subject.program, request.candidate, subject.target)
+        return build(subject.program, request.candidate, subject.target, padding_bytes=request.padding_bytes)
 
     return answer
 
@@ -125,11 +139,11 @@ def _clock(subject: Subject) -> Clock:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Sampler:
-    """Times of kernels by number; beyond L2, where single readings scatter, the median of three.
+    """Times of kernels by number; where single readings scatter, beyond L2 and of cold calls, the median of several.
 
     A reading during which the process lost its core is taken again, which a busy machine allows more often than a
     whole round without loss; `spoiled` counts those that found no quiet moment. Calls of milliseconds average over the
-    machine's phases by themselves and are read once.
+    machine's phases by themselves and are read once. `evict` makes tensors cold; a reading then is one call.
     Units: nanoseconds a call; `estimates` are the rough ones of the warm-up.
     """
 
@@ -137,32 +151,51 @@ class Sampler:
     calls: list[Call]
     estimates: tuple[float, ...]
     refill: Callable[[], None] | None
-    beyond_l2: bool
+    evict: Callable[[], None] | None
+    readings: int
     spoiled: int = 0
 
+    @property
+    def sample_ns(self) -> float:
+        """About what one sample takes, without what is done again."""
+        return self.readings * max(*self.estimates, SAMPLE_NS)
+
+    @property
+    def scattered(self) -> bool:
+        """Whether single readings scatter, so that medians say more than minima."""
+        return self.readings > 1
+
     def __call__(self, kernel: int) -> float:
-        readings = READINGS_BEYOND_L2 if self.beyond_l2 and self.estimates[kernel] < SELF_AVERAGING_NS else 1
+        readings = self.readings if self.estimates[kernel] < SELF_AVERAGING_NS else 1
         return median(self.reading(kernel) for _ in range(readings))
 
     def reading(self, kernel: int) -> float:
         if self.estimates[kernel] >= SELF_AVERAGING_NS:
-            return self.clock.sample(self.calls[kernel], self.estimates[kernel], self.refill)
+            return self.once(kernel)
         for _ in range(READING_TRIES):
             before = interruptions()
-            ns = self.clock.sample(self.calls[kernel], self.estimates[kernel], self.refill)
+            ns = self.once(kernel)
             if interruptions() == before:
                 return ns
         self.spoiled += 1
         return ns
 
+    def once(self, kernel: int) -> float:
+        if self.evict is not None:
+            return self.clock.cold_sample(self.calls[kernel], self.refill, self.evict)
+        return self.clock.sample(self.calls[kernel], self.estimates[kernel], self.refill)
+
 
 class _Measurer:
     """Answers of a measuring worker."""
 
-    def __init__(self, bench: Bench, clock: Clock, send: Send) -> None:
-        self.bench, self.clock, self.send = bench, clock, send
+    def __init__(
+        self, bench: Bench, clock: Clock, canaries: Canaries, evictor: Evictor | None, core: int, send: Send
+    ) -> None:
+        self.bench, self.clock, self.canaries, self.evictor = bench, clock, canaries, evictor
+        self.core, self.send = core, send
 
-    def answer(self, request: Request) -> Passed | Wrong | CompileError | RaceResult | list[list[float]]:
+    def answer(self, request: Request) -> Passed | Wrong | CompileError | RaceResult | NoiseFloor | Rounds:
         match request:
             case GateRequest():
                 return self.gate(request)
@@ -170,6 +203,8 @@ class _Measurer:
                 return self.time(request)
             case RaceRequest():
                 return self.race(request)
+            case NoiseRequest():
+                return self.noise(request)
             case RoundsRequest():
                 return self.rounds(request)
             case BuildRequest():
@@ -190,47 +225,84 @@ class _Measurer:
 
     def time(self, request: TimeRequest) -> Measured:
         """Time a kernel alone: by samples, or by one call where that takes over a second."""
-        with self.sampling([self.bench.loaded(request.kernel)], request.call_seconds, TIMED_SAMPLES) as sampler:
+        with self.sampling([request.kernel], request.call_seconds, TIMED_SAMPLES) as sampler:
+            watch = self.watch(sampler, request.canaries)
+            before = watch.count()
             few = sampler.estimates[0] > SLOW_CALL_NS
             count = max(LEAST_TIMED_SAMPLES, min(TIMED_SAMPLES, int(TIMED_NS / max(sampler.estimates[0], 1.0))))
             samples = sampler.estimates if few else tuple(sampler(0) for _ in range(count))
-        return Measured(ns=median(samples), samples_ns=samples, few_calls=few)
+            contended = watch.count() > before or watch.drift() > MAX_DRIFT
+        return Measured(ns=median(samples), samples_ns=samples, few_calls=few, contended=contended)
 
     def race(self, request: RaceRequest) -> RaceResult:
-        kernels = [self.bench.loaded(request.incumbent), self.bench.loaded(request.kernel)]
+        kernels = [request.incumbent, request.kernel]
         samples = 4 * (MAX_ROUNDS + MAX_REDONE_ROUNDS)
         with self.sampling(kernels, request.call_seconds, samples) as sampler:
-            order = {Contender.A: 0, Contender.B: 1}
-            return settle_slow(*sampler.estimates) or race(
-                lambda who: sampler(order[who]), interruptions=lambda: sampler.spoiled, beyond_l2=sampler.beyond_l2
-            )
+            settled = settle_slow(*sampler.estimates)
+            return settled or self.race_of(sampler, request.canaries, request.margin)
 
-    def rounds(self, request: RoundsRequest) -> list[list[float]]:
-        """Times by kernel and round; each round starts with the next kernel, and every other one runs backwards."""
-        kernels = [self.bench.loaded(k) for k in request.kernels]
-        times: list[list[float]] = [[] for _ in kernels]
-        with self.sampling(kernels, request.call_seconds, request.rounds * len(kernels)) as sampler:
-            for number in range(request.rounds):
-                order = [(number + k) % len(kernels) for k in range(len(kernels))]
-                for k in reversed(order) if number % 2 else order:
-                    times[k].append(sampler(k))
-        return times
+    def noise(self, request: NoiseRequest) -> NoiseFloor:
+        """Race one loaded kernel against itself."""
+        samples = 4 * (MAX_ROUNDS + MAX_REDONE_ROUNDS)
+        with self.sampling([request.kernel] * 2, request.call_seconds, samples) as sampler:
+            sample_s = sampler.sample_ns * 1e-9
+            return race_twins(lambda: self.race_of(sampler, request.canaries, MARGIN), sample_s)
+
+    def race_of(self, sampler: Sampler, canaries: CanaryTimes, margin: float) -> RaceResult:
+        watch = self.watch(sampler, canaries)
+        order = {Contender.A: 0, Contender.B: 1}
+        return race(
+            lambda who: sampler(order[who]),
+            interruptions=watch.count,
+            drift=watch.drift,
+            margin=margin,
+            scattered=sampler.scattered,
+        )
+
+    def rounds(self, request: RoundsRequest) -> Rounds:
+        kernels = request.kernels
+        with self.sampling(kernels, request.call_seconds, 2 * request.rounds * len(kernels)) as sampler:
+            watch = self.watch(sampler, request.canaries)
+            return interleave(sampler, len(kernels), request.rounds, interruptions=watch.count, drift=watch.drift)
+
+    def watch(self, sampler: Sampler, first: CanaryTimes) -> Contention:
+        return Contention(
+            core=self.core,
+            spoiled=lambda: sampler.spoiled,
+            canaries=self.canaries.read,
+            first=first,
+            read_stat=read_stat,
+        )
 
     @contextlib.contextmanager
-    def sampling(self, kernels: list[Loaded], call_seconds: float, samples: int) -> Iterator[Sampler]:
+    def sampling(self, wanted: Sequence[Kernel], call_seconds: float, samples: int) -> Iterator[Sampler]:
         """Sampler of warmed-up kernels; the garbage collector rests meanwhile."""
         bench, clock = self.bench, self.clock
+        kernels = [bench.loaded(kernel) for kernel in wanted]
         self.send(Stage(text="warm up", seconds=call_seconds * 4 * len(kernels)))
         bench.prepare_timing()
         calls = bench.timed_calls(kernels)
         refill = bench.refill if bench.needs_refill else None
+        evict = self.eviction()
         estimates = tuple(clock.estimate_ns(call, refill) for call in calls)
-        beyond_l2 = max(bench.working_set_bytes(k.kernel) for k in kernels) > bench.subject.l2_bytes
-        readings = READING_TRIES * (READINGS_BEYOND_L2 if beyond_l2 else 1)
-        expected = readings * samples * max(max(estimates), SAMPLE_NS) * 1e-9
+        if evict is not None:
+            estimates = tuple(
+                median(clock.cold_sample(call, refill, evict) for _ in range(LEAST_TIMED_SAMPLES)) for call in calls
+            )
+        beyond_l2 = max(bench.working_set_bytes(k) for k in wanted) > bench.subject.l2_bytes
+        readings = READINGS_COLD if evict is not None else READINGS_BEYOND_L2 if beyond_l2 else 1
+        sampler = Sampler(clock=clock, calls=calls, estimates=estimates, refill=refill, evict=evict, readings=readings)
+        expected = READING_TRIES * samples * sampler.sample_ns * 1e-9
         self.send(Stage(text="timing", seconds=call_seconds + SECONDS_OVER_EXPECTED * expected))
         gc.disable()
         try:
-            yield Sampler(clock=clock, calls=calls, estimates=estimates, refill=refill, beyond_l2=beyond_l2)
+            yield sampler
         finally:
             gc.enable()
+
+    def eviction(self) -> Callable[[], None] | None:
+        """What makes the cold tensors cold; None where none are to be."""
+        if self.evictor is None:
+            return None
+        evictor, stretches = self.evictor, self.bench.cold_stretches()
+        return lambda: evictor.evict(stretches)

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from autotune.measure.buffers import ALIGNMENT_BYTES
 from autotune.realizations.mechanisms import OFF_BY_DEFAULT
 from autotune.report.screen import print_table, table
 from autotune.report.units import bytes_text, count_text, seconds_text, speedup_text, time_text
-from autotune.report.wording import stop_text
+from autotune.report.wording import noise_text, stop_text
 from autotune.search.result import Ending, SearchResult, Timed
 
 _RULES_SHOWN = 5
@@ -51,6 +52,8 @@ def print_result(console: Console, result: SearchResult, *, verbose: bool) -> No
         console.print(f"only {', '.join(result.only)} (but for the reference)", soft_wrap=True)
     if without := [name for name in result.forbidden if name not in OFF_BY_DEFAULT]:
         console.print(f"without {', '.join(without)} (but in the reference)", soft_wrap=True)
+    for line in _conditions(result):
+        console.print(line, soft_wrap=True)
     tables = [_candidates(result)] if result.winner or result.reference else []
     if result.compiled:
         tables.append(_compiled(result))
@@ -64,6 +67,18 @@ def print_result(console: Console, result: SearchResult, *, verbose: bool) -> No
         print_table(console, made)
     console.print()
     console.print(_effort(result), soft_wrap=True)
+
+
+def _conditions(result: SearchResult) -> list[str]:
+    """Under which conditions calls were timed, where they are not the usual ones, and how noisy the machine was."""
+    lines = []
+    if result.cold:
+        lines.append(f"timed with {', '.join(result.cold)} in no cache when a call starts")
+    if result.alignment_bytes != ALIGNMENT_BYTES:
+        lines.append(f"timed with tensors at multiples of {result.alignment_bytes} bytes only")
+    if result.noise is not None:
+        lines.append(noise_text(result.noise))
+    return lines
 
 
 def _candidates(result: SearchResult) -> Table:

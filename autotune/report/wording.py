@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from autotune.measure.noise import NoiseFloor
 from autotune.report.units import seconds_text
 from autotune.search.stop import AllMeasured, Budget, LifeCycle, MaxTrials, NoPromotion, NothingBetter, StopRule
 
@@ -27,3 +28,14 @@ def stop_text(rule: StopRule | None) -> str:
         case AllMeasured(count=count):
             return f"all {count} candidates have ended"
     assert_never(rule)
+
+
+def noise_text(noise: NoiseFloor) -> str:
+    """What a kernel raced against itself showed, in one line."""
+    if noise.median is None or noise.p95 is None:
+        return "noise floor not measured: a call takes too long, or the machine never was quiet"
+    called = f", {noise.false_calls} of {noise.races} races of a kernel against itself named a winner or a loser"
+    return (
+        f"noise floor {100 * noise.median:.2f} % ({100 * noise.p95:.2f} % in 1 of 20 rounds"
+        f"{called if noise.false_calls else ''})"
+    )

@@ -82,7 +82,12 @@ def _write(book: Notebook, id: str, kernel: Kernel, standing: Standing, rigor: R
             id=id,
             picked=earlier.picked,
             predicted_ns=earlier.predicted_ns,
-            end=Measured(ns=standing.ns, samples_ns=standing.samples_ns),
+            end=Measured(
+                ns=standing.ns,
+                samples_ns=standing.samples_ns,
+                redone_rounds=standing.redone_rounds,
+                contended=standing.contended,
+            ),
             kernel=kernel,
         ),
         rigor,

@@ -13,8 +13,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from autotune.ir.serial import to_json
 from autotune.measure.environment import Environment
 from autotune.measure.gate import Passed
+from autotune.measure.noise import NoiseFloor
 from autotune.measure.protocol import Kernel
 from autotune.measure.race import Standing
 from autotune.measure.session import WorkerFailure
@@ -53,6 +55,7 @@ class Session(Protocol):
     def gate(self, kernel: Kernel) -> Passed | RunFailure: ...
     def time(self, kernel: Kernel) -> Measured | RunFailure: ...
     def race(self, kernel: Kernel, incumbent: Kernel) -> RaceResult | RunFailure: ...
+    def noise_floor(self, kernel: Kernel) -> NoiseFloor | RunFailure: ...
     def shootout(self, kernels: Sequence[Kernel]) -> list[Standing]: ...
     def environment(self) -> Environment: ...
 
@@ -108,6 +111,7 @@ class Loop:
         self.space, self.matrix, self.session, self.book = space, matrix, session, book
         self.watch, self.on_event = watch, on_event
         self.kernels: dict[str, Kernel] = {}
+        self._noise_known = False
         self.reference = space.candidates[space.reference].id
         self._study = _study(space, matrix, book, seed)
         self._rules = stop_rules(len(space.candidates), _searching(limits))
@@ -199,10 +203,19 @@ class Loop:
             if not isinstance(passed, Passed):
                 return passed
             with self.watch.timing("measuring"):
+                if not self._noise_known:
+                    self._measure_noise(kernel)
                 end = self.session.time(kernel) if incumbent is None else self.session.race(kernel, incumbent)
         except WorkerFailure as failure:
             return Crash(signal="exception in the worker", stage=str(failure).splitlines()[0], peak_bytes=0)
         return replace(end, checks=passed.checks) if isinstance(end, Measured | RacedOut | Noisy) else end
+
+    def _measure_noise(self, kernel: Kernel) -> None:
+        """Race the first kernel of this run that is right against itself; the next one where that one fails so."""
+        noise = self.session.noise_floor(kernel)
+        if isinstance(noise, NoiseFloor):
+            self._noise_known = True
+            self.book.observe(noise, to_json(replace(self.session.environment(), noise=noise)))
 
     def _incumbent_kernel(self) -> Kernel | None:
         """The incumbent's kernel; the next best one's, made incumbent, where that compiles no more."""

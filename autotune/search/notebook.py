@@ -7,8 +7,9 @@ import math
 import time
 from dataclasses import dataclass
 
-from autotune.ir.serial import Json
+from autotune.ir.serial import Json, from_json
 from autotune.measure import states
+from autotune.measure.noise import NoiseFloor
 from autotune.measure.protocol import Kernel
 from autotune.measure.states import Measured, Noisy, RacedOut, outcome_from_json, outcome_to_json
 from autotune.realizations.candidate import Candidate
@@ -69,6 +70,7 @@ class Notebook:
         self.recalled: tuple[Recalled, ...] = ()
         self.finals: dict[str, Outcome] = {}
         self.search: Search | None = None
+        self.noise: NoiseFloor | None = None
         self._champion: str | None = None  # winner of a shoot-out that came after every end
         self._recall()
 
@@ -77,6 +79,7 @@ class Notebook:
     def _recall(self) -> None:
         trials = []
         alike = {search.uuid for search in self._searches()}
+        self.noise = next((noise for search in reversed(self._searches()) if (noise := _noise(search))), None)
         for outcome in self.database.outcomes(self.workload.key.id):
             if outcome.search not in alike and (self.restricted or outcome.search is not None):
                 continue
@@ -146,6 +149,12 @@ class Notebook:
         )
         self.database.begin_search(self.workload, self.search)
 
+    def observe(self, noise: NoiseFloor, environment: Json) -> None:
+        """Record what the machine's noise is in this run, with the circumstances that it belongs to."""
+        assert self.search is not None
+        self.noise = noise
+        self.database.describe_search(self.search.uuid, environment)
+
     @property
     def settled(self) -> bool:
         """Whether the incumbent won a shoot-out and no candidate ended after it."""
@@ -195,6 +204,13 @@ class Notebook:
         )
         self.database.record(self.workload, finished.candidate, outcome)
         return outcome
+
+
+def _noise(search: Search) -> NoiseFloor | None:
+    """The noise floor that a run recorded; None where it recorded none."""
+    data = search.environment.get("noise") if isinstance(search.environment, dict) else None
+    noise: NoiseFloor | None = from_json(NoiseFloor | None, data)
+    return noise
 
 
 def _at_least(had: float | None, wanted: float | None) -> bool:

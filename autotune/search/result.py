@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from autotune.ir.serial import Json, to_json
+from autotune.measure.noise import NoiseFloor
 from autotune.realizations.candidate import Candidate
 from autotune.search.ledger import FailureCause, RefusedRule, StateCount
 from autotune.search.space import JoinStatus
@@ -89,6 +90,8 @@ class SearchResult:
     `trials` counts the candidates that ended, `restored` those of them that earlier runs had ended. `join` says what
     the set is of all legal candidates. `tied` marks a winner that another finalist equals within the tie band. No
     candidate but the reference was allowed a mechanism in `forbidden`, or to depart from a condition in `only`.
+    `noise` is what a kernel raced against itself showed in the last run that measured; None where none did.
+    `cold` names the tensors that no cache held when a call started, `alignment_bytes` what addresses were multiples of.
     `compiled` lists what was compiled for a target that this machine cannot run, in order; such a search has no trials,
     for nothing was measured.
     """
@@ -116,6 +119,9 @@ class SearchResult:
     compiled: tuple[Compilation, ...] = ()
     forbidden: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
+    noise: NoiseFloor | None = None
+    cold: tuple[str, ...] = ()
+    alignment_bytes: int = 64
 
     @property
     def speedup(self) -> float | None:

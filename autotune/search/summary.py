@@ -55,6 +55,8 @@ def summarize(
         seconds=seconds,
         forbidden=tuple(sorted(space.forbidden)),
         only=space.only,
+        noise=book.noise,
+        alignment_bytes=book.workload.key.alignment.size_bytes,
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
+from autotune.ir.serial import Json
 from autotune.realizations.candidate import Candidate
 from autotune.store.connection import Connection, connect, connect_readonly
 from autotune.store.errors import ConflictingRecord, UnreadableRecord
@@ -26,6 +27,7 @@ from autotune.store.rows import (
     Row,
     candidate_columns,
     candidate_from,
+    dump_json,
     outcome_columns,
     outcome_from,
     search_columns,
@@ -98,6 +100,11 @@ class Database:
             )
             _insert_named(raw, "search", "searches", "uuid", search_columns(search))
 
+    def describe_search(self, uuid: str, environment: Json) -> None:
+        """Replace what a search says about the machine's state, once more is known than at its start."""
+        with self._connection.transaction() as raw:
+            raw.execute("UPDATE searches SET environment = ? WHERE uuid = ?", (dump_json(environment), uuid))
+
     def finish_search(self, uuid: str, status: SearchStatus, finished: float) -> None:
         """Record how a search ended.
 
@@ -142,10 +149,13 @@ class Database:
                 _insert_named(raw, "candidate", "candidates", "id", candidate_columns(candidate))
             for search in searches:
                 columns = search_columns(search)
-                _insert_named(raw, "search", "searches", "uuid", columns, loose=("status", "finished"))
+                _insert_named(raw, "search", "searches", "uuid", columns, loose=("status", "finished", "environment"))
                 raw.execute(
-                    "UPDATE searches SET status = ?, finished = ? WHERE uuid = ? AND status = ?",
-                    (search.status.value, search.finished, search.uuid, SearchStatus.RUNNING.value),
+                    "UPDATE searches SET status = ?, finished = ?, environment = ? WHERE uuid = ? AND status = ?",
+                    (
+                        *(columns[name] for name in ("status", "finished", "environment", "uuid")),
+                        SearchStatus.RUNNING.value,
+                    ),
                 )
             for outcome in outcomes:
                 if _insert_named(raw, "outcome", "outcomes", "uuid", outcome_columns(outcome)):

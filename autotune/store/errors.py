@@ -77,3 +77,17 @@ class MalformedExport(StoreError):
 
     sentence = "{source}, line {line}: {detail}"
     remedy = "expected a file that `autotune export` wrote; nothing of it was taken"
+
+
+class UnknownColdTensor(AutotuneError):
+    """A name among the cold tensors that the kernel does not have."""
+
+    sentence = "kernel {kernel!r} has no tensor {name!r} that could be cold"
+    remedy = "expected some of {tensors} with commas between, or all: --cold {tensors}"
+
+
+class UnknownAlignment(AutotuneError):
+    """An alignment that nothing is measured at."""
+
+    sentence = "no measurements are made at an alignment of {found} bytes"
+    remedy = "expected {known}: --alignment 16"

@@ -6,17 +6,18 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from importlib.metadata import version
 
 from autotune.ir.program import Program, Tensor
-from autotune.ir.serial import Json, from_json, to_json
+from autotune.ir.serial import Json, MalformedJson, from_json, to_json
 from autotune.ir.text import fingerprint
 from autotune.ir.types import DType
 from autotune.realizations.target import Target
+from autotune.store.errors import UnknownAlignment, UnknownColdTensor
 
 SPACE_VERSION = 4  # raised whenever the choices of a candidate change their meaning
 
@@ -31,17 +32,72 @@ class AlignmentClass(Enum):
     """What the addresses of the tensors are multiples of when a kernel is measured.
 
     Emitted code asks for element alignment only, so a policy measured on whole lines also serves other addresses,
-    only slower.
+    only slower. Arrays of NumPy are often multiples of 16 bytes and of no more.
     """
 
     LINE = "64 bytes"
+    SIXTEEN = "16 bytes"
+
+    @property
+    def size_bytes(self) -> int:
+        return int(self.value.removesuffix(" bytes"))
+
+    @classmethod
+    def of(cls, size_bytes: int) -> AlignmentClass:
+        """Raises: UnknownAlignment."""
+        for each in cls:
+            if each.size_bytes == size_bytes:
+                return each
+        raise UnknownAlignment(found=size_bytes, known=" or ".join(str(each.size_bytes) for each in cls))
 
 
-class CacheMode(Enum):
-    """Where the tensors are when a timed call starts."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheMode:
+    """Where the tensors are when a timed call starts: in no cache those with the parameter numbers in `cold`, the
+    others where the call before left them."""
 
-    HOT = "hot"
-    COLD = "cold"
+    cold: tuple[int, ...] = ()
+
+    @property
+    def value(self) -> str:
+        """`hot`, or `cold 0,2` with the parameter numbers: a key knows no names."""
+        return f"cold {','.join(map(str, self.cold))}" if self.cold else "hot"
+
+    @classmethod
+    def parse(cls, text: str) -> CacheMode:
+        """The mode with this value.
+
+        Raises: MalformedJson.
+        """
+        if text == "hot":
+            return cls()
+        kind, _, numbers = text.partition(" ")
+        listed = numbers.split(",")
+        if kind != "cold" or not all(number.isdecimal() for number in listed):
+            raise MalformedJson(f"expected 'hot' or 'cold' and parameter numbers, found {text!r:.80}")
+        return cls(cold=tuple(map(int, listed)))
+
+    def names(self, program: Program) -> tuple[str, ...]:
+        """The cold tensors as the program calls them."""
+        return tuple(program.parameters[number].name for number in self.cold)
+
+
+HOT = CacheMode()
+EVERY_TENSOR = "all"
+
+
+def cache_mode(program: Program, cold: Sequence[str]) -> CacheMode:
+    """The mode in which the tensors of these names are cold; `all` stands for every tensor.
+
+    Raises: UnknownColdTensor.
+    """
+    numbers = {p.name: number for number, p in enumerate(program.parameters) if isinstance(p, Tensor)}
+    if EVERY_TENSOR in cold:
+        return CacheMode(cold=tuple(numbers.values()))
+    for name in cold:
+        if name not in numbers:
+            raise UnknownColdTensor(kernel=program.name, name=name, tensors=",".join(numbers))
+    return CacheMode(cold=tuple(sorted({numbers[name] for name in cold})))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +139,7 @@ class WorkloadKey:
     dtypes: tuple[DType, ...]
     strides: StrideClass = StrideClass.CONTIGUOUS
     alignment: AlignmentClass = AlignmentClass.LINE
-    cache: CacheMode = CacheMode.HOT
+    cache: CacheMode = HOT
     threads: int = 1
     isa: Isa
     toolchain: Toolchain
@@ -92,15 +148,17 @@ class WorkloadKey:
     @property
     def id(self) -> str:
         """SHA-256 of all fields, in hexadecimal."""
-        text = json.dumps(to_json(self), sort_keys=True, separators=(",", ":"))
+        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def to_json(self) -> Json:
-        return to_json(self)
+        return {**to_json(self), "cache": self.cache.value}
 
     @staticmethod
     def from_json(data: Json) -> WorkloadKey:
         """Raises: MalformedJson."""
+        if isinstance(data, dict) and isinstance(data.get("cache"), str):
+            data = {**data, "cache": to_json(CacheMode.parse(data["cache"]))}
         key = from_json(WorkloadKey, data)
         assert isinstance(key, WorkloadKey)
         return key
@@ -156,7 +214,8 @@ def workload_of(
     sizes: Mapping[str, int],
     target: Target,
     *,
-    cache: CacheMode = CacheMode.HOT,
+    cache: CacheMode = HOT,
+    alignment: AlignmentClass = AlignmentClass.LINE,
     threads: int = 1,
     toolchain: Toolchain | None = None,
 ) -> Workload:
@@ -171,6 +230,7 @@ def workload_of(
         shape=tuple(int(sizes[name]) for name in program.dims),
         dtypes=dtypes_of(program),
         cache=cache,
+        alignment=alignment,
         threads=threads,
         isa=isa_of(target),
         toolchain=toolchain or current_toolchain(),
@@ -201,7 +261,7 @@ def _flat(key: WorkloadKey) -> dict[str, object]:
 
 def _shown(value: object) -> str:
     match value:
-        case Enum():
+        case Enum() | CacheMode():
             return str(value.value)
         case tuple():
             return "(" + ", ".join(_shown(item) for item in value) + ")"

@@ -55,7 +55,7 @@ def workload_from(row: Row) -> Workload:
         dtypes=tuple(DType(name) for name in json.loads(row["dtypes"])),
         strides=StrideClass(row["strides"]),
         alignment=AlignmentClass(row["alignment"]),
-        cache=CacheMode(row["cache"]),
+        cache=CacheMode.parse(row["cache"]),
         threads=row["threads"],
         isa=Isa(**{f.name: row[f"isa_{f.name}"] for f in dataclasses.fields(Isa)}),
         toolchain=Toolchain(**{f.name: row[f"toolchain_{f.name}"] for f in dataclasses.fields(Toolchain)}),
@@ -75,7 +75,7 @@ def candidate_from(row: Row) -> Candidate:
 def search_columns(search: Search) -> Columns:
     columns: Columns = {f.name: getattr(search, f.name) for f in dataclasses.fields(search)}
     return columns | {
-        "environment": _dump_json(search.environment),
+        "environment": dump_json(search.environment),
         "status": search.status.value,
         "forbidden": dump(search.forbidden),
     }
@@ -91,9 +91,9 @@ def search_from(row: Row) -> Search:
 def outcome_columns(outcome: Outcome) -> Columns:
     columns: Columns = {f.name: getattr(outcome, f.name) for f in dataclasses.fields(outcome)}
     return columns | {
-        "reason": _dump_json(outcome.reason),
+        "reason": dump_json(outcome.reason),
         "samples_ns": dump(outcome.samples_ns),
-        "environment": _dump_json(outcome.environment),
+        "environment": dump_json(outcome.environment),
         "state": outcome.state.value,
         "picked": outcome.picked.value,
         "rigor": None if outcome.rigor is None else int(outcome.rigor),
@@ -113,5 +113,5 @@ def outcome_from(row: Row) -> Outcome:
     return Outcome(**values)
 
 
-def _dump_json(data: Json) -> str:
+def dump_json(data: Json) -> str:
     return json.dumps(data, sort_keys=True, separators=(",", ":"))

@@ -7,7 +7,7 @@ import mmap
 import os
 import time
 
-from autotune.build import CompiledKernel
+from autotune.build import CompiledKernel, padded
 from autotune.ir.program import Program
 from autotune.jit import compile_module
 from autotune.realizations.target import Target
@@ -117,7 +117,7 @@ def text_of(name: str, n: int) -> str:
             raise ValueError(f"no such candidate: {name}")
 
 
-def build(program: Program, candidate: str, target: Target) -> CompiledKernel:
+def build(program: Program, candidate: str, target: Target, *, padding_bytes: int = 0) -> CompiledKernel:
     match candidate:
         case "compiler raises":
             raise ValueError("cannot lower this")
@@ -133,7 +133,7 @@ def build(program: Program, candidate: str, target: Target) -> CompiledKernel:
         case "compiler segfaults":
             ctypes.memset(0, 0, mmap.PAGESIZE)
     shape = program.tensor(0).shape
-    compiled = compile_module(text_of(candidate, shape[0].evaluate({})), target)
+    compiled = compile_module(padded(text_of(candidate, shape[0].evaluate({})), padding_bytes), target)
     return CompiledKernel(
         object_bytes=compiled.object_bytes,
         sha256=compiled.sha256,

@@ -145,3 +145,11 @@ def test_a_shared_object_comes_back_with_read_only_arrays() -> None:
     with pytest.raises(ValueError, match="read-only"):
         a.array[0] = 1
     assert a.array.ctypes.data % ALIGNMENT_BYTES == 0
+
+
+def test_a_lesser_alignment_moves_every_tensor_off_the_start_of_a_line() -> None:
+    program = tensors(tensor("a", DType.F32, 3, 5), tensor("b", DType.BOOL, 7), tensor("c", DType.F64, 2))
+    layout = plan_layout(program, alignment_bytes=16)
+    arena = Arena(layout)
+    assert [arena.address(slot) % ALIGNMENT_BYTES for slot in layout.slots] == [16, 16, 16]
+    assert arena.broken_guard() is None

@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 
 from autotune.measure.race import (
+    MAX_DRIFT,
+    MAX_DRIFTED_ROUNDS,
     MAX_REDONE_ROUNDS,
     MAX_ROUNDS,
     Contender,
     Finalist,
+    Rounds,
+    interleave,
     race,
     rank,
     settle_slow,
@@ -92,7 +96,7 @@ def test_beyond_l2_the_median_counts_instead_of_the_minimum() -> None:
         seen[who] += 1
         return times[who][seen[who] % 2]
 
-    by_minimum, by_median = race(sample), race(sample, beyond_l2=True)
+    by_minimum, by_median = race(sample), race(sample, scattered=True)
     assert isinstance(by_minimum, Measured)
     assert isinstance(by_median, RacedOut) and by_median.ratio == pytest.approx(1400 / 1040)
 
@@ -132,3 +136,42 @@ def test_slow_phases_of_the_machine_cancel() -> None:
     placed = rank([b, a])
     assert [s.name for s in placed] == ["a", "b"]
     assert placed[0].upper_ns == pytest.approx(placed[0].ns)
+
+
+def test_a_round_is_redone_when_the_canaries_drift_and_marked_when_that_does_not_help() -> None:
+    once = iter([0.5] + [0.0] * 100)
+    found = race(simulated(1.5, 0.001, 3), drift=lambda: next(once))
+    assert isinstance(found, RacedOut)
+    assert (found.redone_rounds, found.contended) == (1, False)
+    for_good = race(simulated(1.5, 0.001, 3), drift=lambda: MAX_DRIFT * 1.01)
+    assert isinstance(for_good, RacedOut)
+    assert (for_good.redone_rounds, for_good.contended) == (MAX_DRIFTED_ROUNDS, True)
+
+
+def test_a_margin_above_the_difference_keeps_a_race_open() -> None:
+    assert isinstance(race(simulated(1.05, 0.002, 4)), RacedOut)
+    open_slower = race(simulated(1.05, 0.002, 4), margin=0.10)
+    assert isinstance(open_slower, Measured) and not open_slower.promoted
+    faster, held = (race(simulated(0.95, 0.002, 4), margin=margin) for margin in (0.005, 0.10))
+    assert isinstance(faster, Measured) and faster.promoted
+    assert isinstance(held, Measured) and not held.promoted
+
+
+def test_interleaved_rounds_start_with_each_kernel_in_turn_and_run_backwards_every_other_time() -> None:
+    order: list[int] = []
+
+    def sample(kernel: int) -> float:
+        order.append(kernel)
+        return 100.0 + kernel
+
+    found = interleave(sample, 3, 3, interruptions=lambda: 0, drift=lambda: 0.0)
+    assert order == [0, 1, 2, 0, 2, 1, 2, 0, 1]
+    assert found == Rounds(times_ns=((100.0,) * 3, (101.0,) * 3, (102.0,) * 3), redone=0, contended=False)
+
+
+def test_disturbed_rounds_are_redone_as_often_as_there_are_rounds_then_kept_and_marked() -> None:
+    counts = iter([0, 1] + [1] * 100)
+    quiet_again = interleave(lambda k: 1.0, 2, 4, interruptions=lambda: next(counts), drift=lambda: 0.0)
+    assert (quiet_again.redone, quiet_again.contended, len(quiet_again.times_ns[0])) == (1, False, 4)
+    never = interleave(lambda k: 1.0, 2, 4, interruptions=lambda: 0, drift=lambda: 1.0)
+    assert (never.redone, never.contended, len(never.times_ns[0])) == (4, True, 4)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+import platform
 import time
 from collections.abc import Iterator
 
 import pytest
 
 from autotune.ir.program import Program
-from autotune.jit import host_target
+from autotune.jit import host_target, load
 from autotune.measure.cases import make_cases
 from autotune.measure.gate import Passed
+from autotune.measure.noise import NoiseFloor
 from autotune.measure.process import CANDIDATES_A_WORKER
+from autotune.measure.race import MARGIN
 from autotune.measure.server import ForkServer
-from autotune.measure.session import Session
+from autotune.measure.session import PADDINGS_BYTES, Session
 from autotune.measure.states import (
     CompileError,
     CompileTimeout,
@@ -199,6 +202,41 @@ def test_the_environment_says_where_and_on_what_memory(session: Session) -> None
     seen = session.environment()
     assert seen.core == session.cores.measure and seen.alignment_bytes == 64
     assert seen.huge_page_bytes >= 0 and seen.cache == "hot"
+
+
+def test_a_kernel_raced_against_itself_gives_the_floor_of_the_margin(session: Session) -> None:
+    kernel = session.compile("right").result()
+    found = session.noise_floor(kernel)
+    assert isinstance(found, NoiseFloor)
+    assert found.races > 0 and session._margin == found.margin >= MARGIN
+
+
+def test_a_crash_while_racing_itself_is_named(session: Session) -> None:
+    kernel = session.compile("null write").result()
+    assert isinstance(session.noise_floor(kernel), Crash)
+
+
+def test_finalists_are_emitted_anew_with_another_place_of_the_entry_in_each_process(session: Session) -> None:
+    kernel = session.compile("right").result()
+    (placed,) = session.shootout([kernel])
+    again = [session._padded[kernel.sha256, padding] for padding in PADDINGS_BYTES]
+    assert placed.name == kernel.sha256
+    assert len({kernel.sha256, *(k.sha256 for k in again)}) == 3
+    pages = [k.code_bytes - kernel.code_bytes for k in again]
+    assert all(grown >= padding for grown, padding in zip(pages, PADDINGS_BYTES, strict=True))
+    assert [load(k.object_bytes, k.symbol).address % 64 for k in (kernel, *again)] == [0, 16, 48]
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="flushes lines by an instruction of x86-64")
+def test_cold_tensors_and_shifted_arenas_are_measured_and_say_so(server: ForkServer, program: Program) -> None:
+    cases = make_cases(program, 7, sizes={"N": 1003}, scalars={}, oracle_seconds=0)
+    options = {"build": "fake_build:build", "alignment_bytes": 16, "cold": (0,)}
+    with Session(server, program, host_target(), cases, **options) as cold:  # type: ignore[arg-type]
+        seen = cold.environment()
+        assert (seen.cache, seen.alignment_bytes) == ("cold x", 16)
+        right = cold.compile("right").result()
+        assert isinstance(cold.evaluate(right), Measured)
+        assert isinstance(cold.evaluate(cold.compile("slow").result(), right), RacedOut | Noisy)
 
 
 def test_leaving_while_compiling_ends_at_once_and_leaves_no_process(server: ForkServer, program: Program) -> None:

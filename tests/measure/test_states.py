@@ -8,6 +8,7 @@ from typing import get_args
 
 import pytest
 
+from autotune.ir.serial import MalformedJson
 from autotune.measure.states import (
     Checks,
     CompileError,
@@ -53,3 +54,12 @@ def test_every_state_has_exactly_one_class() -> None:
 def test_an_outcome_survives_json(example: Outcome) -> None:
     text = json.dumps(outcome_to_json(example))
     assert outcome_from_json(json.loads(text)) == example
+
+
+def test_records_from_before_a_field_was_added_still_read() -> None:
+    data = outcome_to_json(EXAMPLES[0])
+    del data["contended"]
+    assert outcome_from_json(data) == EXAMPLES[0]
+    del data["ns"]
+    with pytest.raises(MalformedJson, match="Measured lacks the field ns"):
+        outcome_from_json(data)

@@ -17,6 +17,7 @@ from autotune.ir.buffer import Tail, Transfer
 from autotune.ir.types import DType
 from autotune.measure.environment import Environment, observe
 from autotune.measure.gate import Passed
+from autotune.measure.noise import NoiseFloor, noise_of
 from autotune.measure.protocol import Kernel
 from autotune.measure.race import Contender, Finalist, Standing, race, rank
 from autotune.measure.states import (
@@ -203,6 +204,10 @@ class SimulatedSession:
             return fault
         who = {Contender.A: incumbent, Contender.B: kernel}
         return race(lambda contender: self._sample(who[contender]))
+
+    def noise_floor(self, kernel: Kernel) -> NoiseFloor | RunFailure:
+        twins = [race(lambda _: self._sample(kernel)) for _ in range(3)]
+        return noise_of(twins)
 
     def shootout(self, kernels: Sequence[Kernel]) -> list[Standing]:
         self.shootouts.append([kernel.object_bytes.decode() for kernel in kernels])

@@ -10,9 +10,11 @@ import pytest
 
 from autotune.ir.affine import Affine
 from autotune.ir.program import Program, Scalar, Tensor
+from autotune.ir.serial import MalformedJson
 from autotune.ir.text import fingerprint
 from autotune.ir.types import DType
 from autotune.realizations.target import Target
+from autotune.store.errors import UnknownAlignment, UnknownColdTensor
 from autotune.store.keys import (
     SPACE_VERSION,
     AlignmentClass,
@@ -21,6 +23,7 @@ from autotune.store.keys import (
     StrideClass,
     Toolchain,
     WorkloadKey,
+    cache_mode,
     current_toolchain,
     differences,
     isa_of,
@@ -32,7 +35,8 @@ CHANGES: dict[str, object] = {
     "kernel": "c" * 64,
     "shape": (129, 513),
     "dtypes": (DType.F64, DType.BOOL, DType.F64),
-    "cache": CacheMode.COLD,
+    "cache": CacheMode(cold=(0, 2)),
+    "alignment": AlignmentClass.SIXTEEN,
     "threads": 2,
     "isa": replace(ISA, l2_bytes=2 * 1048576),
     "toolchain": replace(TOOLCHAIN, llvm="23.1.0"),
@@ -46,13 +50,42 @@ def test_every_field_is_part_of_the_identity(field: str) -> None:
 
 
 def test_no_field_is_left_untested() -> None:
-    one_value_only = {"strides": StrideClass, "alignment": AlignmentClass}
+    one_value_only = {"strides": StrideClass}
     assert all(len(kind) == 1 for kind in one_value_only.values())
     assert {f.name for f in fields(WorkloadKey)} == set(CHANGES) | set(one_value_only)
 
 
 def test_key_round_trips_through_json() -> None:
     assert WorkloadKey.from_json(KEY.to_json()) == KEY
+
+
+def test_a_hot_key_keeps_the_hash_it_had_before_tensors_could_be_cold() -> None:
+    data = KEY.to_json()
+    assert data["cache"] == "hot"
+    cold = replace(KEY, cache=CacheMode(cold=(0, 2)))
+    assert cold.to_json()["cache"] == "cold 0,2"
+    assert WorkloadKey.from_json(cold.to_json()) == cold
+    with pytest.raises(MalformedJson, match="found 'warm'"):
+        WorkloadKey.from_json({**data, "cache": "warm"})
+
+
+def test_cold_tensors_are_named_by_the_user_and_numbered_in_the_key() -> None:
+    shape = (Affine(constant=1),)
+    tensors = tuple(Tensor(name=name, dtype=DType.F32, shape=shape) for name in ("q", "k", "v"))
+    scale = Scalar(name="scale", dtype=DType.F32)
+    program = Program(name="p", dims=(), parameters=(scale, *tensors), axes=(), parallel=(), body=())
+    mode = cache_mode(program, ("v", "k"))
+    assert mode == CacheMode(cold=(2, 3)) and mode.names(program) == ("k", "v")
+    assert cache_mode(program, ("all",)).names(program) == ("q", "k", "v")
+    assert cache_mode(program, ()).value == "hot"
+    with pytest.raises(UnknownColdTensor, match=r"no tensor 'scale'.*\n.*q,k,v"):
+        cache_mode(program, ("scale",))
+
+
+def test_an_alignment_is_asked_for_in_bytes() -> None:
+    assert AlignmentClass.of(16) is AlignmentClass.SIXTEEN
+    with pytest.raises(UnknownAlignment, match=r"32 bytes\n.*64 or 16"):
+        AlignmentClass.of(32)
 
 
 def test_difference_names_the_field_and_both_values() -> None:

@@ -18,9 +18,9 @@ from autotune.measure.server import ForkServer
 from autotune.measure.session import Session
 from autotune.realizations.target import Target
 from autotune.search.conditions import parse_conditions
-from autotune.search.errors import NoWorkload, SeveralWorkloads
+from autotune.search.errors import NoWorkload, SeveralWorkloads, TooManyCandidates
 from autotune.search.foreign import compile_only
-from autotune.search.join import search_set
+from autotune.search.join import K_BEST, search_set
 from autotune.search.ledger import refused_rules
 from autotune.search.loop import Stopwatch
 from autotune.search.notebook import Notebook
@@ -28,8 +28,9 @@ from autotune.search.progress import OnEvent, Phase, PhaseStarted, ignore
 from autotune.search.restriction import forbidden_mechanisms
 from autotune.search.result import SearchResult
 from autotune.search.run import remembered, run
-from autotune.search.space import SearchSet
+from autotune.search.space import JoinStatus, SearchSet
 from autotune.search.stop import limits_for
+from autotune.search.strategies import DEFAULT_STRATEGY, Exhaustive, strategy_named
 from autotune.settings import Effort, load_settings
 from autotune.store.database import open_database
 from autotune.store.keys import AlignmentClass, cache_mode, workload_of
@@ -46,6 +47,8 @@ def search(
     budget_s: float | None = None,
     max_trials: int | None = None,
     calls: float | None = None,
+    strategy: str = DEFAULT_STRATEGY,
+    max_candidates: int = K_BEST,
     seed: int = 0,
     database: Path | None = None,
     forbid: Sequence[str] = (),
@@ -71,13 +74,15 @@ def search(
 
     Shapes: `shape` gives every dimension, and scalars without a default; the kernel's only workload if left out.
     `effort` says how long a search goes on where `budget_s` and `max_trials` do not; `calls` how often the winner will
-    be called, so that no more is spent than that can bring back.
+    be called, so that no more is spent than that can bring back. `strategy` names how the next candidate is picked; an
+    exhaustive search takes every legal candidate and refuses to start on more than `max_candidates`, of which the
+    others keep the best by the model.
 
     Units: seconds; an infinite budget is none. `max_trials` counts the trials of earlier runs too; `target` is this
     machine's if left out, and `database` the settings'.
     Raises: NoWorkload, SeveralWorkloads, UnknownMechanism, ForbiddenAndAllowed, BadCondition, UnknownChoice,
-    UnknownColdTensor, UnknownAlignment, ColdUnavailable, DependsOnBlocks, any SourceError, and what the store and
-    binding raise.
+    UnknownStrategy, TooManyCandidates, UnknownColdTensor, UnknownAlignment, ColdUnavailable, DependsOnBlocks, any
+    SourceError, and what the store and binding raise.
     """
     watch = Stopwatch()
     notify = on_event or ignore
@@ -86,6 +91,9 @@ def search(
     sizes = {name: int(given[name]) for name in kernel.program.dims if name in given}
     scalars = {name: value for name, value in given.items() if name not in sizes}
     limits = limits_for(Effort(effort), budget_s=budget_s, max_trials=max_trials, calls=calls)
+    chosen = strategy_named(strategy)
+    if chosen is Exhaustive:
+        limits = replace(limits, patience=None)
     forbidden = forbidden_mechanisms(forbid, allow)
 
     program = kernel.bind(**given)
@@ -101,7 +109,14 @@ def search(
     def enumerate_space() -> SearchSet:
         notify(PhaseStarted(title=workload.title, phase=Phase.ENUMERATE))
         return search_set(
-            program, machine, prior(machine), seed=seed, cache=enumerated, forbidden=forbidden, only=conditions
+            program,
+            machine,
+            prior(machine),
+            limit=max_candidates,
+            seed=seed,
+            cache=enumerated,
+            forbidden=forbidden,
+            only=conditions,
         )
 
     if not can_run(machine):
@@ -113,6 +128,8 @@ def search(
 
     with open_database(place) as store, ForkServer() as server:
         space = enumerate_space()
+        if chosen is Exhaustive and space.status is not JoinStatus.EXACT:
+            raise TooManyCandidates(count=space.legal_count, limit=max_candidates)
         refused = refused_rules(space.refused)
         book = Notebook(
             store, workload, legal_count=space.legal_count, refused=refused, forbidden=forbidden, only=space.only
@@ -127,7 +144,17 @@ def search(
         with Session(
             server, program, machine, cases, seed=seed, alignment_bytes=alignment_bytes, cold=cache.cold
         ) as session:
-            found = run(space, session, book, limits, target=machine.name, seed=seed, watch=watch, on_event=notify)
+            found = run(
+                space,
+                session,
+                book,
+                limits,
+                target=machine.name,
+                seed=seed,
+                watch=watch,
+                on_event=notify,
+                strategy=chosen,
+            )
         return replace(found, cold=cache.names(program))
 
 

@@ -52,6 +52,8 @@ class Request:
     allow: tuple[str, ...]
     only: tuple[str, ...]
     calls: float | None
+    strategy: str
+    max_candidates: int
     cold: tuple[str, ...]
     alignment_bytes: int
 
@@ -70,6 +72,12 @@ def search(
         float | None,
         typer.Option("--calls", help="Calls the winner is for: spend no more than they can bring back.", min=1),
     ] = None,
+    strategy: Annotated[
+        str, typer.Option("--strategy", help="How the next candidate is picked; a wrong name lists the known.")
+    ] = "lcb",
+    max_candidates: Annotated[
+        int, typer.Option("--max-candidates", help="Size of the search set; an exhaustive search takes no more.", min=1)
+    ] = 6000,
     max_trials: Annotated[
         int | None, typer.Option("--max-trials", help="Candidates to try for each workload, earlier runs included.")
     ] = None,
@@ -122,6 +130,8 @@ def search(
         allow=tuple(allow or ()),
         only=tuple(only or ()),
         calls=calls,
+        strategy=strategy,
+        max_candidates=max_candidates,
         cold=names(cold),
         alignment_bytes=alignment,
     )
@@ -171,6 +181,8 @@ def _search_each(
                     effort=settings.effort,
                     budget_s=settings.budget_s,
                     calls=request.calls,
+                    strategy=request.strategy,
+                    max_candidates=request.max_candidates,
                     max_trials=settings.max_trials,
                     seed=settings.seed,
                     database=settings.database,

@@ -53,3 +53,17 @@ class UnknownChoice(AutotuneError):
 
     sentence = "no candidate has a choice called {name!r}"
     remedy = "expected one of {known}"
+
+
+class UnknownStrategy(AutotuneError):
+    """A strategy by a name that none has."""
+
+    sentence = "no search strategy is called {name!r}"
+    remedy = "expected one of {known}"
+
+
+class TooManyCandidates(AutotuneError):
+    """A search of every candidate of a space that is larger than what it may be."""
+
+    sentence = "{count} candidates are legal, and an exhaustive search takes at most {limit}"
+    remedy = "narrow the space by --only or --forbid, raise --max-candidates, or leave out --strategy exhaustive"

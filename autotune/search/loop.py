@@ -36,7 +36,7 @@ from autotune.search.encode import ChoiceMatrix, choices_of
 from autotune.search.notebook import Finished, Notebook
 from autotune.search.progress import CandidateFinished, OnEvent, SearchStopped, SpaceReady
 from autotune.search.result import SecondsSpent
-from autotune.search.sampler import EnumeratedSampler, Pick, PickStudy
+from autotune.search.sampler import Pick, PickStudy, SetSampler
 from autotune.search.space import SearchSet, model_first
 from autotune.search.stop import Budget, Limits, Progress, StopRule, reason_to_stop, stop_rules, trials_left
 from autotune.store.records import PickReason
@@ -107,13 +107,14 @@ class Loop:
         on_event: OnEvent,
         *,
         seed: int,
+        strategy: type[SetSampler],
     ) -> None:
         self.space, self.matrix, self.session, self.book = space, matrix, session, book
         self.watch, self.on_event = watch, on_event
         self.kernels: dict[str, Kernel] = {}
         self._noise_known = False
         self.reference = space.candidates[space.reference].id
-        self._study = _study(space, matrix, book, seed)
+        self._study = _study(space, matrix, book, strategy, seed)
         self._rules = stop_rules(len(space.candidates), _searching(limits))
         self._pipeline: deque[_Compiling] = deque()
         self._trials_here = 0
@@ -268,7 +269,7 @@ def _searching(limits: Limits) -> Limits:
     return replace(limits, budget_s=limits.budget_s - min(FINALS_SHARE * limits.budget_s, FINALS_SECONDS))
 
 
-def _study(space: SearchSet, matrix: ChoiceMatrix, book: Notebook, seed: int) -> PickStudy:
+def _study(space: SearchSet, matrix: ChoiceMatrix, book: Notebook, strategy: type[SetSampler], seed: int) -> PickStudy:
     """The study as earlier runs left it, the seeds that were never picked first in line."""
     seeds = [
         Pick(row=space.reference, reason=PickReason.REFERENCE),
@@ -278,7 +279,7 @@ def _study(space: SearchSet, matrix: ChoiceMatrix, book: Notebook, seed: int) ->
         row = _row_of(matrix, candidate)
         if row is not None:
             seeds.append(Pick(row=row, reason=PickReason.NEIGHBOUR))
-    study = PickStudy(EnumeratedSampler(matrix, space.prior_ns, space.origin, seed=seed), seeds)
+    study = PickStudy(strategy(matrix, space.prior_ns, space.origin, seed=seed), seeds)
     for trial in book.recalled:
         row = _row_of(matrix, trial.candidate)
         if row is not None:

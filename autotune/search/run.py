@@ -12,8 +12,10 @@ from autotune.search.loop import Loop, Session, Stopwatch
 from autotune.search.notebook import Notebook
 from autotune.search.progress import OnEvent, Phase, PhaseStarted, SearchStopped
 from autotune.search.result import SearchResult
+from autotune.search.sampler import SetSampler
 from autotune.search.space import SearchSet, model_first
 from autotune.search.stop import Limits, Progress, StopRule, reason_to_stop, stop_rules
+from autotune.search.strategies import LowerBound
 from autotune.search.summary import summarize
 from autotune.store.records import SearchStatus
 
@@ -28,9 +30,10 @@ def run(
     seed: int,
     watch: Stopwatch,
     on_event: OnEvent,
+    strategy: type[SetSampler] = LowerBound,
 ) -> SearchResult:
     """Search a set that is not empty. Ctrl-C ends it with the best so far; all that ended before is in the store."""
-    loop = Loop(space, encode(space.candidates), session, book, limits, watch, on_event, seed=seed)
+    loop = Loop(space, encode(space.candidates), session, book, limits, watch, on_event, seed=seed, strategy=strategy)
     book.begin(limits, seed, to_json(session.environment()))
     status = SearchStatus.FAILED
     rule: StopRule | None = None

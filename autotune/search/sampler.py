@@ -1,12 +1,12 @@
-"""Which candidate of an enumerated set to measure next: an optuna sampler over rows of a choice matrix.
+"""Which candidate of an enumerated set to measure next: what every strategy shares, as an optuna sampler.
 Must not know how candidates are compiled, checked or timed, nor what their choices mean."""
 
 from __future__ import annotations
 
-import math
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import optuna
@@ -15,18 +15,14 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.samplers import BaseSampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
-from scipy.special import ndtr
 
+from autotune.search.belief import Believer, Known
 from autotune.search.encode import ChoiceMatrix
-from autotune.search.feasibility import failure_probability
-from autotune.search.process import ENOUGH_RESIDUALS, ChoiceProcess, Geometry, Strengths, likeliest_strengths
+from autotune.search.space import FROM_SAMPLE
 from autotune.search.stop import Outlook
 from autotune.store.records import PickReason
 
-CONFIDENCE = 2.0  # κ of the lower confidence bound
 AUDIT_SHARE = 0.05
-BETTER = 0.01  # by so much a candidate must be faster to count as better
-LIKED = 1000  # candidates of the model whose median pair sets the distance scale
 
 
 class SpaceExhausted(RuntimeError):
@@ -41,46 +37,35 @@ class Pick:
     reason: PickReason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Belief:
-    """Normal belief about the log time of every row, and how likely each is to fail.
-
-    Shapes: float64[candidates]. Units: log nanoseconds a call.
-    """
-
-    log_ns: NDArray[np.float64]
-    deviation: NDArray[np.float64]
-    doubt: NDArray[np.float64]
-
-    @property
-    def bound(self) -> NDArray[np.float64]:
-        """Lower confidence bound of the log time, raised where a failure is to be feared."""
-        bound: NDArray[np.float64] = self.log_ns - CONFIDENCE * self.deviation - np.log1p(-self.doubt)
-        return bound
-
-
-class EnumeratedSampler(BaseSampler):
-    """Lowest confidence bound of `model time · exp(Gaussian process on the log residual)` over the whole set.
+class SetSampler(BaseSampler):
+    """Picks rows of an enumerated set: none that is illegal, none twice.
 
     Pick n depends on the seed, n and the ends of the trials up to n - 2 only: the one before it counts as running even
-    where its end is known, as in a search that resumes. Running and waiting trials count as zero residuals; failed ones
-    are never picked again, and make what is like them less worth a trial.
+    where its end is known, as in a search that resumes. Where `audits` holds, one pick in twenty is drawn uniformly
+    from what was sampled without the model.
     Units: `prior_ns` and the values of the study are nanoseconds; only their ratios matter.
     """
+
+    audits: ClassVar[bool] = True
 
     def __init__(
         self, matrix: ChoiceMatrix, prior_ns: NDArray[np.float64], origin: NDArray[np.int64], *, seed: int
     ) -> None:
         self.matrix = matrix
-        self._log_prior = np.log(prior_ns)
-        self._seed = seed
-        self.geometry = Geometry(matrix, np.argsort(prior_ns, kind="stable")[:LIKED])
-        self._processes: dict[Strengths, ChoiceProcess] = {}
-        uniform = np.flatnonzero(origin == 1)
+        self.believer = Believer(matrix, prior_ns)
+        self.seed = seed
+        uniform = np.flatnonzero(origin == FROM_SAMPLE)
         self._audited = uniform if len(uniform) else np.arange(len(matrix))
         self._space = {p.name: CategoricalDistribution(p.levels) for p in matrix.parameters}
         self._rows: dict[int, int] = {}
         self._reasons: dict[int, PickReason] = {}
+
+    @abstractmethod
+    def choose(self, trials: Sequence[Known], free: NDArray[np.bool_], random: np.random.Generator) -> int:
+        """The row to try next, one of those in `free`; trials are in the order in which they were picked.
+
+        Shapes: `free` bool[candidates], with at least one true.
+        """
 
     @property
     def space(self) -> dict[str, CategoricalDistribution]:
@@ -131,56 +116,30 @@ class EnumeratedSampler(BaseSampler):
 
         Raises: SpaceExhausted.
         """
-        rows = [self.row_of(trial) for trial in trials]
+        known = [self._known(trial, running=trial.number == number - 1) for trial in trials]
         free = np.ones(len(self.matrix), bool)
-        free[rows] = False
+        free[[trial.row for trial in known]] = False
         if not free.any():
             raise SpaceExhausted(f"all {len(self.matrix)} candidates of the set have been picked")
-        random = np.random.default_rng((self._seed, number))
-        if random.random() < AUDIT_SHARE:
+        random = np.random.default_rng((self.seed, number))
+        if self.audits and random.random() < AUDIT_SHARE:
             pool = self._audited[free[self._audited]]
             if len(pool):
                 return Pick(row=int(random.choice(pool)), reason=PickReason.AUDIT)
-        states = [TrialState.RUNNING if trial.number == number - 1 else trial.state for trial in trials]
-        bound = np.where(free, self._believed(trials, rows, states).bound, np.inf)
-        return Pick(row=int(np.argmin(bound)), reason=PickReason.ACQUISITION)
+        row = self.choose(known, free, random)
+        assert free[row], f"row {row} was picked before"
+        return Pick(row=row, reason=PickReason.ACQUISITION)
 
     def outlook(self, trials: Sequence[FrozenTrial]) -> Outlook | None:
         """What the rows that no trial has promise against the best that was timed; None before enough were."""
-        rows = [self.row_of(trial) for trial in trials]
-        free = np.ones(len(self.matrix), bool)
-        free[rows] = False
-        values = [trial.values[0] for trial in trials if trial.state is TrialState.COMPLETE]
-        if len(values) < ENOUGH_RESIDUALS or not free.any():
-            return None
-        believed = self._believed(trials, rows, [trial.state for trial in trials])
-        mean, deviation, sound = believed.log_ns[free], believed.deviation[free], 1.0 - believed.doubt[free]
-        best_ns = min(values)
-        chance = sound * ndtr((math.log(best_ns * (1.0 - BETTER)) - mean) / deviation)
-        distance = (math.log(best_ns) - mean) / deviation
-        gain = best_ns * ndtr(distance) - np.exp(mean + deviation**2 / 2) * ndtr(distance - deviation)
-        return Outlook(best_chance=float(chance.max()), expected_gain_s=float((sound * gain).max()) * 1e-9)
+        return self.believer.outlook([self._known(trial) for trial in trials])
 
-    def _believed(self, trials: Sequence[FrozenTrial], rows: Sequence[int], states: Sequence[TrialState]) -> _Belief:
-        """What is believed of every row after these trials."""
-        together = list(zip(trials, rows, states, strict=True))
-        failed = [row for _, row, state in together if state is TrialState.FAIL]
-        known = [(trial, row, state) for trial, row, state in together if state is not TrialState.FAIL]
-        residuals = (
-            np.array([np.log(t.values[0]) if state is TrialState.COMPLETE else np.nan for t, _, state in known])
-            - self._log_prior[[row for _, row, _ in known]]
-        )
-        finished = ~np.isnan(residuals)
-        offset = float(np.median(residuals[finished])) if finished.any() else 0.0
-        done = [row for (_, row, _), ended in zip(known, finished, strict=True) if ended]
-        strengths = likeliest_strengths(self.geometry, done, residuals[finished] - offset)
-        if strengths not in self._processes:
-            self._processes[strengths] = ChoiceProcess(self.geometry, strengths)
-        process = self._processes[strengths]
-        process.observe([row for _, row, _ in known])
-        mean, deviation = process.posterior(np.where(finished, residuals - offset, 0.0))
-        doubt = failure_probability(self.matrix, self.geometry, failed, done)
-        return _Belief(log_ns=self._log_prior + offset + mean, deviation=deviation, doubt=doubt)
+    def _known(self, trial: FrozenTrial, *, running: bool = False) -> Known:
+        row = self.row_of(trial)
+        if running:
+            return Known(row=row)
+        time_ns = trial.values[0] if trial.state is TrialState.COMPLETE else None
+        return Known(row=row, time_ns=time_ns, failed=trial.state is TrialState.FAIL)
 
 
 def _fixed(trial: FrozenTrial) -> dict[str, Any]:
@@ -191,7 +150,7 @@ def _fixed(trial: FrozenTrial) -> dict[str, Any]:
 class PickStudy:
     """An in-memory optuna study of picks: `ask` for a candidate, `tell` its time or its failure."""
 
-    def __init__(self, sampler: EnumeratedSampler, seeds: Iterable[Pick] = ()) -> None:
+    def __init__(self, sampler: SetSampler, seeds: Iterable[Pick] = ()) -> None:
         """`seeds`: what to pick first, in order, leaving out what was picked already."""
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._sampler = sampler

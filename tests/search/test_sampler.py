@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from optuna.trial import TrialState
 
 from autotune.realizations.candidate import Candidate
+from autotune.search.belief import Known
 from autotune.search.encode import ChoiceMatrix
 from autotune.search.process import (
     MEDIAN_CORRELATION,
@@ -20,8 +21,9 @@ from autotune.search.process import (
     Strengths,
     likeliest_strengths,
 )
-from autotune.search.sampler import EnumeratedSampler, Pick, PickStudy, SpaceExhausted
+from autotune.search.sampler import Pick, PickStudy, SpaceExhausted
 from autotune.search.stop import Outlook
+from autotune.search.strategies import LowerBound
 from autotune.store.records import PickReason
 
 Machine = Callable[..., tuple[NDArray[np.float64], NDArray[np.float64]]]
@@ -38,7 +40,7 @@ def picks_of(
     restored: Iterable[int] = (),
 ) -> list[Pick]:
     """The picks of one search; a time of infinity is a failure."""
-    study = PickStudy(EnumeratedSampler(matrix, prior, np.zeros(len(matrix), np.int64), seed=seed), seeds)
+    study = PickStudy(LowerBound(matrix, prior, np.zeros(len(matrix), np.int64), seed=seed), seeds)
     for row in restored:
         study.restore(row, _value(times[row]))
     picks = []
@@ -63,7 +65,7 @@ def small(matrix: ChoiceMatrix) -> ChoiceMatrix:
 
 def test_every_candidate_is_picked_once_and_then_none(small: ChoiceMatrix) -> None:
     prior = np.linspace(1.0, 2.0, len(small))
-    study = PickStudy(EnumeratedSampler(small, prior, np.zeros(len(small), np.int64), seed=1))
+    study = PickStudy(LowerBound(small, prior, np.zeros(len(small), np.int64), seed=1))
     rows = []
     while not study.exhausted:
         pick = study.ask()
@@ -76,7 +78,7 @@ def test_every_candidate_is_picked_once_and_then_none(small: ChoiceMatrix) -> No
 
 def test_a_trial_holds_exactly_the_active_choices_of_its_candidate(small: ChoiceMatrix) -> None:
     prior = np.linspace(1.0, 2.0, len(small))
-    study = PickStudy(EnumeratedSampler(small, prior, np.zeros(len(small), np.int64), seed=1))
+    study = PickStudy(LowerBound(small, prior, np.zeros(len(small), np.int64), seed=1))
     for _ in range(20):
         pick = study.ask()
         study.tell(pick.row, 1.0)
@@ -84,7 +86,7 @@ def test_a_trial_holds_exactly_the_active_choices_of_its_candidate(small: Choice
 
 
 def test_an_independent_sample_is_refused(small: ChoiceMatrix) -> None:
-    study = PickStudy(EnumeratedSampler(small, np.ones(len(small)), np.zeros(len(small), np.int64), seed=1))
+    study = PickStudy(LowerBound(small, np.ones(len(small)), np.zeros(len(small), np.int64), seed=1))
     trial = study.study.ask()
     with pytest.raises(RuntimeError, match="other is not a choice of trial 0"):
         trial.suggest_categorical("other", (1, 2))
@@ -124,14 +126,14 @@ def test_the_end_of_the_trial_before_changes_nothing(matrix: ChoiceMatrix, machi
 
 def test_a_failure_is_not_picked_again_and_warns_of_its_neighbours(matrix: ChoiceMatrix, machine: Machine) -> None:
     _, prior = machine(5, model_error=0.1)
-    sampler = EnumeratedSampler(matrix, prior, np.zeros(len(matrix), np.int64), seed=0)
+    sampler = LowerBound(matrix, prior, np.zeros(len(matrix), np.int64), seed=0)
     study = PickStudy(sampler)
     first = study.ask()
     study.tell(first.row, None)
     assert study.study.trials[0].state is TrialState.FAIL
-    untaught = sampler._believed([], [], []).bound
-    warned = sampler._believed(study.study.trials, [first.row], [TrialState.FAIL]).bound
-    joint = sampler.geometry.joint(first.row)
+    untaught = sampler.believer.after([]).lower(2.0)
+    warned = sampler.believer.after([Known(row=first.row, failed=True)]).lower(2.0)
+    joint = sampler.believer.geometry.joint(first.row)
     near, far = np.argsort(-joint)[1:20], np.argsort(joint)[:200]
     assert (warned >= untaught).all()
     assert (warned - untaught)[near].mean() > (warned - untaught)[far].mean() + 0.1
@@ -139,11 +141,11 @@ def test_a_failure_is_not_picked_again_and_warns_of_its_neighbours(matrix: Choic
 
 
 def test_candidates_in_flight_push_the_next_pick_away_from_them(matrix: ChoiceMatrix) -> None:
-    sampler = EnumeratedSampler(matrix, np.ones(len(matrix)), np.zeros(len(matrix), np.int64), seed=0)
+    sampler = LowerBound(matrix, np.ones(len(matrix)), np.zeros(len(matrix), np.int64), seed=0)
     study = PickStudy(sampler)
     first = study.ask()
     second = study.ask()
-    assert sampler.geometry.joint(first.row)[second.row] < MEDIAN_CORRELATION
+    assert sampler.believer.geometry.joint(first.row)[second.row] < MEDIAN_CORRELATION
 
 
 def test_only_the_ratios_of_the_model_matter(matrix: ChoiceMatrix, machine: Machine) -> None:
@@ -155,7 +157,7 @@ def test_only_the_ratios_of_the_model_matter(matrix: ChoiceMatrix, machine: Mach
 def test_one_pick_in_twenty_is_an_audit_of_the_uniform_sample(small: ChoiceMatrix, matrix: ChoiceMatrix) -> None:
     origin = np.zeros(len(matrix), np.int64)
     origin[::40] = 1
-    sampler = EnumeratedSampler(matrix, np.linspace(1.0, 2.0, len(matrix)), origin, seed=0)
+    sampler = LowerBound(matrix, np.linspace(1.0, 2.0, len(matrix)), origin, seed=0)
     audits = [pick for pick in (sampler.pick([], number) for number in range(400)) if pick.reason is PickReason.AUDIT]
     assert 8 <= len(audits) <= 34
     assert all(origin[pick.row] == 1 for pick in audits)
@@ -227,7 +229,7 @@ def test_regret_with_a_weak_model_beats_the_model_s_order_and_random(matrix: Cho
 
 # ---- outlook --------------------------------------------------------------------------------------------------------
 def _outlook(matrix: ChoiceMatrix, times: NDArray[np.float64], prior: NDArray[np.float64], count: int) -> Outlook:
-    study = PickStudy(EnumeratedSampler(matrix, prior, np.zeros(len(matrix), np.int64), seed=0))
+    study = PickStudy(LowerBound(matrix, prior, np.zeros(len(matrix), np.int64), seed=0))
     for _ in range(count):
         pick = study.ask()
         study.tell(pick.row, _value(times[pick.row]))
@@ -237,7 +239,7 @@ def _outlook(matrix: ChoiceMatrix, times: NDArray[np.float64], prior: NDArray[np
 
 
 def test_nothing_is_expected_before_enough_was_timed(matrix: ChoiceMatrix) -> None:
-    study = PickStudy(EnumeratedSampler(matrix, np.ones(len(matrix)), np.zeros(len(matrix), np.int64), seed=0))
+    study = PickStudy(LowerBound(matrix, np.ones(len(matrix)), np.zeros(len(matrix), np.int64), seed=0))
     assert study.outlook() is None
     study.tell(study.ask().row, 1.0)
     assert study.outlook() is None

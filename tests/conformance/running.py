@@ -23,6 +23,7 @@ from tests.conformance.cases import Workload
 from tests.realizations.execute import aligned, slot_of
 
 _POISON = 0xFF
+LEAST_CHECKED = 8  # candidates that are checked however late it is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +37,7 @@ class Outcome:
 def check_candidates(
     workload: Workload, candidates: Sequence[Candidate], target: Target, seed: int, deadline: float = float("inf")
 ) -> Outcome:
-    """Compile, run on every kind of input and compare, until `deadline` on the monotonic clock."""
+    """Compile, run on every kind of input and compare, until `deadline` on the monotonic clock, LEAST_CHECKED at least."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     child = context.Process(target=_check_all, args=(workload, candidates, target, seed, deadline, sender))
@@ -63,8 +64,8 @@ def _check_all(
     cases = make_cases(
         workload.program, seed, sizes=workload.sizes, scalars={}, generator=workload.kernel.inputs_function
     )
-    for candidate in candidates:
-        if time.monotonic() > deadline:
+    for number, candidate in enumerate(candidates):
+        if number >= LEAST_CHECKED and time.monotonic() > deadline:
             break
         sender.send((repr(candidate), None))
         failure = check_candidate(workload, candidate, target, cases)

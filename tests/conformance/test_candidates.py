@@ -16,7 +16,7 @@ from autotune.search.encode import encode
 from tests.conformance.cases import CASES, SHAPES, bound, families, runnable_targets, seed_of_commit
 from tests.conformance.covering import greedy_cover, levels_of, pairs_of, share_covered
 from tests.conformance.pool import pool
-from tests.conformance.running import check_candidates
+from tests.conformance.running import LEAST_CHECKED, check_candidates
 
 SECONDS = 200.0  # the other instruction sets take the rest of 240
 FULL_COUNT = 300
@@ -70,7 +70,7 @@ def test_candidates_match_the_oracle(
     record_property("conformance", summary)
     print(f"{example} {shape} {_HOST.name} {summary}")
     assert not outcome.failures, "\n".join([summary, *outcome.failures[:3]])
-    assert outcome.checked >= min(len(rows), 2)
+    assert outcome.checked >= min(len(rows), LEAST_CHECKED)
 
 
 def _one_of_each_level(example: str, target: Target) -> list[Candidate]:

@@ -37,7 +37,7 @@ class Outcome:
 def check_candidates(
     workload: Workload, candidates: Sequence[Candidate], target: Target, seed: int, deadline: float = float("inf")
 ) -> Outcome:
-    """Compile, run on every kind of input and compare, until `deadline` on the monotonic clock, LEAST_CHECKED at least."""
+    """Compile, run on every kind of input and compare, until `deadline` on the monotonic clock or LEAST_CHECKED."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     child = context.Process(target=_check_all, args=(workload, candidates, target, seed, deadline, sender))

@@ -259,6 +259,21 @@ def search(
         for path in record_tables(chosen, FOLDER, again=again, announce=print_progress):
             print(path)
         return
+    from autotune.search.recording import SUFFIX, read_recording
+    from autotune.search.strategies import STRATEGIES
+    from benchmarks import replays as suite
+
+    paths = [FOLDER / (golden.file_name + SUFFIX) for golden in chosen]
+    found: list[suite.Played] = []
+    made = suite.measure(
+        [read_recording(path) for path in paths if path.exists()],
+        [name for name in STRATEGIES if name != "exhaustive"],
+        seeds=seeds,
+        announce=print_progress,
+    )
+    _document(
+        made, found.append, json, lambda: suite.to_json(found), markdown, lambda: suite.markdown(found, seeds=seeds)
+    )
 
 
 @app.command(name="vector_math")

@@ -27,6 +27,7 @@ class GoldenCase:
 _EXP = ("variant.exp=table32_scalef", "packet=general")
 _FOUR_VECTORS = tuple(f"p{phase}.block.a1=4" for phase in (2, 3, 4, 5, 7))
 _SOFTMAX = (*_EXP, "tail=mask", "lanes=16", *_FOUR_VECTORS)
+_ONE_CHAIN = ("p3.chains=1", "p5.chains=1")
 _RMSNORM = ("packet=general", "tail=mask", "variant.rsqrt=estimate", "chains=1")
 _ATTENTION = ("variant.exp=table32_scalef", "chains=1", "own_chains=1")
 _DECODE = (
@@ -60,10 +61,12 @@ _PREFILL = (
     "p2.tail=mask",
     "p7.block.a4=2",
     "p10.tail=mask",
+    "p5.tail=mask",
+    "p16.block.a5=2",
 )
 GOLDEN_CASES: tuple[GoldenCase, ...] = (
-    GoldenCase(case=row_case("softmax", 129, 65), only=_SOFTMAX),
-    GoldenCase(case=row_case("softmax", 129, 512), only=_SOFTMAX),
+    GoldenCase(case=row_case("softmax", 129, 65), only=(*_SOFTMAX, *_ONE_CHAIN)),
+    GoldenCase(case=row_case("softmax", 129, 512), only=(*_SOFTMAX, *_ONE_CHAIN)),
     GoldenCase(case=row_case("softmax", 33, 1024), only=_SOFTMAX),
     GoldenCase(case=row_case("rmsnorm", 129, 65), only=(*_RMSNORM, "tile.row<=8")),
     GoldenCase(case=row_case("rmsnorm", 129, 512), only=(*_RMSNORM, "tile.row<=2")),

@@ -11,6 +11,7 @@ from autotune.cli.best import best
 from autotune.cli.doctor import doctor
 from autotune.cli.explain import explain
 from autotune.cli.graph import graph
+from autotune.cli.replay_search import replay_search
 from autotune.cli.search import search
 from autotune.cli.show import show
 from autotune.cli.space import space
@@ -45,3 +46,4 @@ def _options(
 
 for _verb in (search, best, show, explain, space, graph, verify, targets, doctor):
     app.command()(_verb)
+app.command(name="replay-search")(replay_search)

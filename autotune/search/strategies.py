@@ -104,19 +104,26 @@ class Forest(SetSampler):
     it to tune; without its local search around the best, for the whole set is scored.
     """
 
+    _fitted: tuple[tuple[int, float], ...] = ()
+    _chance: NDArray[np.float64] = np.zeros(0)
+
     def choose(self, trials: Sequence[Known], free: NDArray[np.bool_], random: np.random.Generator) -> int:
         last = max(0, len(trials) // FOREST_BATCH * FOREST_BATCH - 1)
         seen = [trial for trial in trials[:last] if trial.time_ns is not None]
         if len(seen) < STARTUP_TRIALS:
             return int(random.choice(np.flatnonzero(free)))
-        times = np.array([trial.time_ns for trial in seen])
-        top = times <= np.quantile(times, TOP_SHARE)
+        known = tuple((trial.row, trial.time_ns or 0.0) for trial in seen)
+        if known != self._fitted:
+            self._fitted, self._chance = known, self._chances(known)
+        return int(np.argmax(np.where(free, self._chance - 1e-6 * self.believer.log_prior, -np.inf)))
+
+    def _chances(self, known: Sequence[tuple[int, float]]) -> NDArray[np.float64]:
+        """The forest's probability of every row to be among the fastest fifth."""
+        times = np.array([time_ns for _, time_ns in known])
         forest = RandomForestClassifier(FOREST_TREES, random_state=self.seed, n_jobs=1)
-        forest.fit(self.matrix.codes[[trial.row for trial in seen]], top)
-        if len(forest.classes_) == 1:
-            return int(random.choice(np.flatnonzero(free)))
-        chance = forest.predict_proba(self.matrix.codes)[:, list(forest.classes_).index(True)]
-        return int(np.argmax(np.where(free, chance - 1e-6 * self.believer.log_prior, -np.inf)))
+        forest.fit(self.matrix.codes[[row for row, _ in known]], times <= np.quantile(times, TOP_SHARE))
+        chances = forest.predict_proba(self.matrix.codes)
+        return np.asarray(chances[:, -1], np.float64)
 
 
 STRATEGIES: dict[str, type[SetSampler]] = {

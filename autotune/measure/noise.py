@@ -12,7 +12,7 @@ import numpy as np
 from autotune.measure.race import MARGIN, MAX_ROUNDS
 from autotune.measure.states import Measured, Noisy, RacedOut, RaceResult
 
-NOISE_SECONDS = 0.2  # no race begins that would end later
+NOISE_SECONDS = 0.15  # no race begins that would end later; repeated rounds can double what one takes
 MAX_RACES = 3
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from multiprocessing.connection import Connection
 from statistics import median
+from time import perf_counter
 from typing import Any, TypeAlias, assert_never
 
 from autotune.jit import ObjectRefusedError, compile_module, host_target, load
@@ -160,6 +161,14 @@ class Sampler:
         """About what one sample takes, without what is done again."""
         return self.readings * max(*self.estimates, SAMPLE_NS)
 
+    def sample_s(self) -> float:
+        """What one sample takes by the wall clock, flushes and copies included; the estimate where that is long."""
+        if max(self.estimates) >= SELF_AVERAGING_NS:
+            return max(self.estimates) * 1e-9
+        start = perf_counter()
+        self(0)
+        return perf_counter() - start
+
     @property
     def scattered(self) -> bool:
         """Whether single readings scatter, so that medians say more than minima."""
@@ -245,8 +254,7 @@ class _Measurer:
         """Race one loaded kernel against itself."""
         samples = 4 * (MAX_ROUNDS + MAX_REDONE_ROUNDS)
         with self.sampling([request.kernel] * 2, request.call_seconds, samples) as sampler:
-            sample_s = sampler.sample_ns * 1e-9
-            return race_twins(lambda: self.race_of(sampler, request.canaries, MARGIN), sample_s)
+            return race_twins(lambda: self.race_of(sampler, request.canaries, MARGIN), sampler.sample_s())
 
     def race_of(self, sampler: Sampler, canaries: CanaryTimes, margin: float) -> RaceResult:
         watch = self.watch(sampler, canaries)

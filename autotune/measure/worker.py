@@ -60,7 +60,7 @@ LEAST_TIMED_SAMPLES = 3
 TIMED_NS = 500_000_000  # what timing one kernel alone may take, as long as there are the least samples
 SELF_AVERAGING_NS = 5_000_000
 READINGS_BEYOND_L2 = 3
-READINGS_COLD = 9  # one call each, where a hot reading averages over many
+READINGS_COLD = 9  # at most: one call each, where a hot reading averages over many
 READING_TRIES = 4
 COMPARE_SECONDS = 120.0
 CHECKING_COPIES = 20  # of all tensors, fences and what comparing in float64 takes
@@ -195,6 +195,13 @@ class Sampler:
         return self.clock.sample(self.calls[kernel], self.estimates[kernel], self.refill)
 
 
+def readings_of_a_sample(estimate_ns: float, *, cold: bool, beyond_l2: bool) -> int:
+    """How many readings a sample is the median of; of cold calls as many as last about a hot sample, within bounds."""
+    if cold:
+        return max(READINGS_BEYOND_L2, min(READINGS_COLD, round(SAMPLE_NS / estimate_ns)))
+    return READINGS_BEYOND_L2 if beyond_l2 else 1
+
+
 class _Measurer:
     """Answers of a measuring worker."""
 
@@ -254,9 +261,11 @@ class _Measurer:
         """Race one loaded kernel against itself."""
         samples = 4 * (MAX_ROUNDS + MAX_REDONE_ROUNDS)
         with self.sampling([request.kernel] * 2, request.call_seconds, samples) as sampler:
-            return race_twins(lambda: self.race_of(sampler, request.canaries, MARGIN), sampler.sample_s())
+            return race_twins(
+                lambda rounds: self.race_of(sampler, request.canaries, MARGIN, rounds), sampler.sample_s()
+            )
 
-    def race_of(self, sampler: Sampler, canaries: CanaryTimes, margin: float) -> RaceResult:
+    def race_of(self, sampler: Sampler, canaries: CanaryTimes, margin: float, rounds: int = MAX_ROUNDS) -> RaceResult:
         watch = self.watch(sampler, canaries)
         order = {Contender.A: 0, Contender.B: 1}
         return race(
@@ -265,6 +274,7 @@ class _Measurer:
             drift=watch.drift,
             margin=margin,
             scattered=sampler.scattered,
+            rounds=rounds,
         )
 
     def rounds(self, request: RoundsRequest) -> Rounds:
@@ -298,7 +308,7 @@ class _Measurer:
                 median(clock.cold_sample(call, refill, evict) for _ in range(LEAST_TIMED_SAMPLES)) for call in calls
             )
         beyond_l2 = max(bench.working_set_bytes(k) for k in wanted) > bench.subject.l2_bytes
-        readings = READINGS_COLD if evict is not None else READINGS_BEYOND_L2 if beyond_l2 else 1
+        readings = readings_of_a_sample(max(estimates), cold=evict is not None, beyond_l2=beyond_l2)
         sampler = Sampler(clock=clock, calls=calls, estimates=estimates, refill=refill, evict=evict, readings=readings)
         expected = READING_TRIES * samples * sampler.sample_ns * 1e-9
         self.send(Stage(text="timing", seconds=call_seconds + SECONDS_OVER_EXPECTED * expected))

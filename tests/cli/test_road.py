@@ -92,8 +92,8 @@ def test_what_was_measured_cold_is_another_record(after: Command) -> None:
     assert "timed with x in no cache when a call starts" in ran.out
     assert "timed with tensors at multiples of 16 bytes only" in ran.out
     assert after("best", "row_sum.py", "--cold", "x").code == ExitCode.NOTHING_STORED  # at the other alignment
-    found = after("best", "row_sum.py", "--cold", "x", "--alignment", "16")
-    assert found.code == ExitCode.IMPROVED and "x cold, 16-byte aligned" in " ".join(found.out.split())
+    (policy,) = json.loads(after("best", "row_sum.py", "--cold", "x", "--alignment", "16", "--json").out)["policies"]
+    assert policy["title"].endswith(", x cold, 16-byte aligned") and policy["answer"]["type"] == "Policy"
     assert winner(after) == hot
 
 

@@ -17,7 +17,9 @@ from autotune.settings import load_settings
 from autotune.store.database import Database, open_readonly
 from autotune.store.errors import MissingStore
 from autotune.store.keys import (
+    HOT,
     AlignmentClass,
+    CacheMode,
     Difference,
     Workload,
     WorkloadKey,
@@ -116,14 +118,13 @@ def lookup(
     """
     path = database or load_settings().database
     sizes = _sizes(kernel, shape)
+    cache = _cache(kernel, cold)
     try:
         store = open_readonly(path)
     except MissingStore as error:
         return NoPolicy(why=error.message)
     with store:
         if isinstance(kernel, str):
-            if cold:
-                raise NamedByFingerprint(fingerprint=kernel[:12])
             known = store.workloads(kernel=kernel)
             if not known:
                 return NoPolicy(why=f"{path} has no record of a program with the fingerprint {kernel[:12]}")
@@ -132,6 +133,7 @@ def lookup(
                 kernel=kernel,
                 shape=sizes,
                 dtypes=known[0].key.dtypes,
+                cache=cache,
                 alignment=alignment,
                 threads=threads,
                 isa=isa_of(target),
@@ -139,7 +141,6 @@ def lookup(
             )
             return _answer(store, key, known[0].kernel_name)
         named = dict(zip(kernel.program.dims, sizes, strict=True))
-        cache = cache_mode(kernel.program, cold)
         workload = workload_of(kernel.program, named, target, cache=cache, alignment=alignment, threads=threads)
         return _answer(store, workload.key, kernel.name)
 
@@ -160,6 +161,14 @@ def _sizes(kernel: Kernel | str, shape: Shape) -> tuple[int, ...]:
         given = dict(shape) if isinstance(shape, Mapping) else tuple(shape)
         raise WrongShape(given=given, kernel=kernel.name, expected=f"a size for each of {', '.join(dims) or 'none'}")
     return tuple(int(shape[name]) for name in dims) if isinstance(shape, Mapping) else tuple(int(s) for s in shape)
+
+
+def _cache(kernel: Kernel | str, cold: Sequence[str]) -> CacheMode:
+    if not isinstance(kernel, str):
+        return cache_mode(kernel.program, cold)
+    if cold:
+        raise NamedByFingerprint(fingerprint=kernel[:12])
+    return HOT
 
 
 def _hit(store: Database, found: StoredPolicy) -> Policy:

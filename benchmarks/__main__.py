@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from benchmarks.environment import restart_with_required_settings
+from benchmarks.protocol import TimingProtocol
 
 if TYPE_CHECKING:
     from benchmarks.case import Case
@@ -41,6 +42,10 @@ def rows(
     peer: Annotated[list[str] | None, typer.Option("--peer", help="A peer by its label; may be repeated.")] = None,
     rounds: Annotated[int | None, typer.Option(min=1, help="Rounds a comparison (15, quick: 5).")] = None,
     budget: Annotated[float, typer.Option(help="Seconds a search may take for one case.")] = 60.0,
+    protocol: Annotated[
+        TimingProtocol,
+        typer.Option(help="Short rounds, ABBA, or ours, peer and reference in all six orders."),
+    ] = TimingProtocol.ROUNDS,
 ) -> None:
     """The row kernels: softmax, RMSNorm and their kin."""
     restart_with_required_settings()
@@ -49,10 +54,14 @@ def rows(
     from benchmarks.suite import Settings
     from benchmarks.targets import judge
 
+    if peers_only and protocol is TimingProtocol.PERMUTATIONS:
+        raise typer.BadParameter("three arms need our reference candidate: leave out --peers-only, or choose abba")
     with _usage():
         cases = select_cases(case or (), quick=quick)
         chosen = select_peers(peer or (), PEERS)
-    settings = Settings(suite="rows", entries=PEERS, rounds=rounds or (5 if quick else 15), peers=chosen)
+    settings = Settings(
+        suite="rows", entries=PEERS, rounds=rounds or (5 if quick else 15), peers=chosen, protocol=protocol
+    )
     measured = _measured(cases, settings, _ours(peers_only, budget), json)
     if measured:
         _show(measured, peers_only, () if peers_only else judge(measured))
@@ -144,6 +153,31 @@ def mappings(
             show(console, measured)
         if json is not None:
             json.write_text(to_json(measured), encoding="utf-8")
+
+
+@app.command()
+def twins(
+    json: _Json = None,
+    pairs: Annotated[int, typer.Option("--pairs", min=1, help="Races of one loaded object against itself.")] = 200,
+    case: Annotated[list[str] | None, typer.Option("--case", help="A row case; may be repeated.")] = None,
+) -> None:
+    """One loaded object raced under two names: how often the race promotes a twin."""
+    from benchmarks import twins as suite
+    from benchmarks.selection import select_cases
+
+    with _usage():
+        cases = select_cases(case or (suite.DEFAULT_CASE,), quick=False)
+    found: list[suite.TwinsRow] = []
+    try:
+        for row in suite.measure(cases, pairs=pairs, announce=print_progress):
+            found.append(row)
+    finally:
+        if json is not None:
+            json.write_text(suite.to_json(found), encoding="utf-8")
+    promoted, allowed = sum(row.promoted for row in found), suite.most_promoted(sum(row.pairs for row in found))
+    print(f"{promoted} twins promoted, at most {allowed} may be")
+    if promoted > allowed:
+        raise typer.Exit(1)
 
 
 _Markdown = Annotated[Path | None, typer.Option("--markdown", help="Write the document.")]

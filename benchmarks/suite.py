@@ -14,9 +14,11 @@ from benchmarks.buffers import Buffers
 from benchmarks.case import Answer, Arrays, Case
 from benchmarks.environment import pinned
 from benchmarks.peers import PEERS, Attempt, Entry, Peer, Prepared, Style
+from benchmarks.presets import ABBA, PERMUTATIONS, compare_by
+from benchmarks.protocol import TimingProtocol
 from benchmarks.roofs import Roofs, measure_roofs, part_of_roof
 from benchmarks.row import OURS, OWN_REFERENCE, Row
-from benchmarks.timing import Call, NativeCall, PythonCall, compare, nothing, quick_us
+from benchmarks.timing import Call, Comparison, NativeCall, PythonCall, compare, nothing, quick_us
 
 SEED = 20_261_130
 PEER_ERROR_LIMIT = 64.0
@@ -41,17 +43,19 @@ class Ours(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How a suite is run: `entries` are its peers, `peers` the labels that are wanted of them."""
+    """How a suite is run: `entries` are its peers, `peers` the labels that are wanted of them; `rounds` counts only
+    where the protocol is one of rounds."""
 
     suite: str
     entries: tuple[Entry, ...]
     rounds: int
     peers: frozenset[str]
+    protocol: TimingProtocol = TimingProtocol.ROUNDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Bench:
-    """A case laid out: its memory, its answer, our side checked and timed alone."""
+    """A case laid out: its memory, its answer, our side checked and timed alone; `third` is the third arm, if any."""
 
     case: Case
     buffers: Buffers
@@ -61,6 +65,7 @@ class _Bench:
     ours_us: float
     roofs: Roofs | None
     settings: Settings
+    third: Prepared | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +77,13 @@ class _Chosen:
     failure: str | None = None
     formulation: str = ""
     tried: str = ""
+
+
+class NoThirdArm(AutotuneError):
+    """A protocol of three arms in a run that has two."""
+
+    sentence = "the protocol {protocol} needs a third arm, our reference candidate, which this run has not"
+    remedy = "leave out --peers-only, or choose --protocol abba"
 
 
 class WrongAnswer(AssertionError):
@@ -114,6 +126,7 @@ def _measure_case(case: Case, settings: Settings, ours: Ours, overheads: dict[st
         ours_us=_alone(prepared),
         roofs=None if case.flops is None else measure_roofs(buffers.tensor_bytes),
         settings=settings,
+        third=own_reference,
     )
     if own_reference is not None:
         own_error = _error(own_reference, buffers, answer)
@@ -234,8 +247,7 @@ def _row(bench: _Bench, label: str, chosen: _Chosen, overhead_us: float | None) 
         return row
     rng = random.Random(f"{bench.case.name} {label}")
     with pinned():
-        rounds = _affordable(bench, quick_us(chosen.prepared.call, samples=1))
-        found = compare(bench.ours.call, chosen.prepared.call, rounds=rounds, rng=rng)
+        found = _compare(bench, chosen.prepared.call, rng)
     return replace(
         row,
         ours_us=found.ours_us,
@@ -247,6 +259,24 @@ def _row(bench: _Bench, label: str, chosen: _Chosen, overhead_us: float | None) 
         redone=found.redone,
         roof=_roof(bench, found.ours_us),
     )
+
+
+def _compare(bench: _Bench, peer: Call, rng: random.Random) -> Comparison:
+    """Ours against a peer by the protocol of the run.
+
+    Raises: NoThirdArm.
+    """
+    match bench.settings.protocol:
+        case TimingProtocol.ROUNDS:
+            rounds = _affordable(bench, quick_us(peer, samples=1))
+            return compare(bench.ours.call, peer, rounds=rounds, rng=rng)
+        case TimingProtocol.ABBA:
+            return compare_by(ABBA, (bench.ours.call, peer))
+        case TimingProtocol.PERMUTATIONS:
+            if bench.third is None:
+                raise NoThirdArm(protocol=bench.settings.protocol.value)
+            return compare_by(PERMUTATIONS, (bench.ours.call, peer, bench.third.call))
+    assert_never(bench.settings.protocol)
 
 
 def _affordable(bench: _Bench, peer_us: float) -> int:

@@ -110,3 +110,17 @@ def test_an_illegal_candidate_is_refused_with_its_reasons(workload: Workload) ->
         build.plan(workload.program, replace(reference, schedule=Schedule(threads=2)), _TARGET)
     with pytest.raises(build.IllegalCandidateError, match="split-without-merge"):
         build.plan(workload.program, replace(reference, split=Split(parts=2)), _TARGET)
+
+
+def test_padding_moves_the_entry_and_changes_nothing_else(workload: Workload) -> None:
+    reference = reference_candidate(workload.program, _TARGET)
+    plain, padded = (build.build(workload.program, reference, _TARGET, padding_bytes=padding) for padding in (0, 1040))
+    assert padded.sha256 != plain.sha256
+    assert 1040 <= padded.code_bytes - plain.code_bytes < 1040 + 64
+    assert (padded.symbol, padded.workspace_bytes, padded.packets, padded.instructions) == (
+        plain.symbol,
+        plain.workspace_bytes,
+        plain.packets,
+        plain.instructions,
+    )
+    assert plain.sha256 == build.build(workload.program, reference, _TARGET).sha256

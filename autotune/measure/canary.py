@@ -12,7 +12,7 @@ import numpy as np
 from autotune.jit import compile_module, host_target, load
 from autotune.measure.clock import Call, Clock
 
-FMA_STEPS = 4096  # each waits for the one before: the core's clock rate and nothing else
+CHAIN_STEPS = 2048  # each waits for the one before: the core's clock rate and nothing else
 STREAM_BYTES = 128 * 1024  # more than a first and less than a second level cache holds
 LINE_BYTES = 64
 FIRST_READINGS = 16
@@ -21,10 +21,11 @@ READINGS = 3
 _TEXT = """
 define void @chain(ptr %args, ptr %workspace, i64 %first, i64 %last) {{
 start:
+  %unknown = load volatile double, ptr %workspace
   br label %loop
 loop:
   %k = phi i64 [ 0, %start ], [ %k.next, %loop ]
-  %x = phi double [ 1.0, %start ], [ %x.next, %loop ]
+  %x = phi double [ %unknown, %start ], [ %x.next, %loop ]
   %scaled = fmul double %x, 0.5
   %x.next = fadd double %scaled, 0.5
   %k.next = add i64 %k, 1
@@ -73,7 +74,7 @@ class Canaries:
     """The two loops in this process, read through the clock that measures kernels."""
 
     def __init__(self, clock: Clock) -> None:
-        compiled = compile_module(_TEXT.format(steps=FMA_STEPS, line=LINE_BYTES, bytes=STREAM_BYTES), host_target())
+        compiled = compile_module(_TEXT.format(steps=CHAIN_STEPS, line=LINE_BYTES, bytes=STREAM_BYTES), host_target())
         self._clock = clock
         self._memory = np.zeros(STREAM_BYTES + LINE_BYTES, dtype=np.uint8)
         self._table = np.array([self._memory.ctypes.data], dtype=np.uint64)

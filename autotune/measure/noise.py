@@ -9,11 +9,13 @@ from time import perf_counter
 
 import numpy as np
 
-from autotune.measure.race import MARGIN, MAX_ROUNDS
+from autotune.measure.race import EVEN_ROUND, MARGIN, MAX_ROUNDS
 from autotune.measure.states import Measured, Noisy, RacedOut, RaceResult
 
-NOISE_SECONDS = 0.2  # no race begins that would end later
+NOISE_SECONDS = 0.15  # no race begins that would end later; repeated rounds can double what one takes
 MAX_RACES = 3
+FEWEST_ROUNDS = 3
+SAMPLES_A_ROUND = len(EVEN_ROUND)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,16 +55,18 @@ def noise_of(results: list[RaceResult]) -> NoiseFloor:
 
 
 def race_twins(
-    race: Callable[[], RaceResult], sample_s: float, *, now: Callable[[], float] = perf_counter
+    race: Callable[[int], RaceResult], sample_s: float, *, now: Callable[[], float] = perf_counter
 ) -> NoiseFloor:
-    """Race a kernel against itself a few times, fewer where a sample takes long and none where it takes too long.
+    """Race a kernel against itself a few times; fewer, shorter or no races where a sample takes long.
 
+    `race(rounds)` is a race of at most so many rounds.
     Units: `sample_s` seconds that one sample takes; `now` seconds.
     """
-    end, expected_s = now() + NOISE_SECONDS, 4 * MAX_ROUNDS * sample_s
+    end, round_s = now() + NOISE_SECONDS, SAMPLES_A_ROUND * sample_s
+    rounds = min(MAX_ROUNDS, int(NOISE_SECONDS / round_s))
     results: list[RaceResult] = []
-    while len(results) < MAX_RACES and now() + expected_s <= end:
-        results.append(race())
+    while rounds >= FEWEST_ROUNDS and len(results) < MAX_RACES and (not results or now() + rounds * round_s <= end):
+        results.append(race(rounds))
     return noise_of(results)
 
 

@@ -63,18 +63,19 @@ def race(
     drift: Callable[[], float] = lambda: 0.0,
     margin: float = MARGIN,
     scattered: bool = False,
+    rounds: int = MAX_ROUNDS,
 ) -> RaceResult:
     """Time a candidate against the incumbent until the answer is clear.
 
     `sample` returns nanoseconds a call; `interruptions` a count that rises when a sample lost its core meanwhile;
     `drift` how far the canaries are from their first reading, as a fraction. `margin` is the log ratio below which
     a difference says nothing. Samples that scatter (from beyond L2) are compared by the medians of a round, else by
-    its minima.
+    its minima. A race that is still open ends after `rounds`.
 
     Source: statistics.md §2 (ABBA and BAAB rounds, the limits above).
     """
     tally = _Tally()
-    while len(tally.values) < MAX_ROUNDS:
+    while len(tally.values) < rounds:
         if tally.redone > MAX_REDONE_ROUNDS:
             return Noisy(redone_rounds=tally.redone, samples_ns=tuple(tally.b_ns))
         before = interruptions()

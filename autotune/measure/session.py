@@ -20,6 +20,7 @@ from autotune.measure.environment import HOT, Environment, observe
 from autotune.measure.evict import check_evictable
 from autotune.measure.gate import Passed
 from autotune.measure.noise import NoiseFloor
+from autotune.measure.padding import PADDINGS_BYTES, Padding, compilation
 from autotune.measure.process import Expired, Worker
 from autotune.measure.process import WorkerFailure as WorkerFailure
 from autotune.measure.protocol import (
@@ -57,9 +58,6 @@ MOST_CALL_SECONDS = 10.0
 LEAST_CALL_SECONDS = 2.0
 CALL_OVER_BEST = 100.0
 MEMORY_BYTES = 2 << 30
-PADDINGS_BYTES = (1040, 2096)
-"""Code before the entry in each process of the shoot-out: the entry begins 16 bytes into a cache line in one and 48 in
-the other, on different pages, while raced code begins on a line."""
 SHOOTOUT_ROUNDS = 10
 FINAL_KERNELS = 2
 
@@ -115,8 +113,6 @@ class Session:
         self._best_ns: float | None = None
         self._first_canaries: CanaryTimes | None = None
         self._margin = MARGIN
-        self._sources: dict[str, Any] = {}  # the candidate that an object was first made of
-        self._padded: dict[tuple[str, int], Any] = {}
         self._quiet = threading.Lock()  # held while compiling, and while measuring what compiling would disturb
         self._pending: list[Future[Any]] = []
 
@@ -127,6 +123,7 @@ class Session:
         os.sched_setaffinity(0, self.cores.rest)
         self._compiler = Worker(self._server, Role.COMPILE, self.cores.compile, self._shared)
         self._measurer = Worker(self._server, Role.MEASURE, self.cores.measure, self._shared)
+        self._padding = Padding(self._server, self._shared, self.cores, self._compile_seconds)
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="autotune-compile")
         return self
 
@@ -174,22 +171,10 @@ class Session:
     def _compile(self, candidate: object) -> Any:
         with self._quiet:
             answer = self._compiler.ask(BuildRequest(candidate=candidate), COMPILE_STAGE, self._compile_seconds)
-        compiled = self._compiled(answer, self._compiler)
+        compiled = compilation(answer, self._compiler)
         if not isinstance(compiled, CompileError | CompileTimeout | Crash):
-            self._sources.setdefault(compiled.sha256, candidate)
+            self._padding.remember(compiled, candidate)
         return compiled
-
-    def _compiled(self, answer: Any, worker: Worker) -> Any:
-        """What became of a compilation, a kernel or a failure."""
-        match answer:
-            case Raised(text=text, trace=trace):
-                if answer.out_of_memory:
-                    worker.stop()
-                return CompileError(text=text, trace=trace)
-            case Expired(seconds=seconds):
-                return CompileTimeout(seconds=seconds)
-            case _:
-                return answer
 
     def gate(self, kernel: Kernel) -> Passed | RunFailure:
         """Check a kernel on every case; see `autotune.measure.gate`."""
@@ -250,7 +235,7 @@ class Session:
         losers: list[Standing] = []
         self._canaries()  # read before the compiler is held
         with self._quiet:
-            alive = self._re_emit(alive)
+            alive = self._padding.emit(alive)
             workers = [Worker(self._server, Role.MEASURE, self.cores.measure, self._shared) for _ in PADDINGS_BYTES]
             try:
                 while alive:
@@ -269,7 +254,7 @@ class Session:
         """Time kernels in each process and rank them; again without those that fail."""
         heats: list[Rounds] = []
         for worker, padding in zip(workers, PADDINGS_BYTES, strict=True):
-            padded = tuple(self._padded[k.sha256, padding] for k in kernels)
+            padded = tuple(self._padding.padded(k, padding) for k in kernels)
             request = RoundsRequest(
                 kernels=padded,
                 rounds=SHOOTOUT_ROUNDS,
@@ -295,31 +280,6 @@ class Session:
         ]
         redone, contended = sum(heat.redone for heat in heats), any(heat.contended for heat in heats)
         return kernels, [replace(s, redone_rounds=redone, contended=contended) for s in rank(finalists)]
-
-    def _re_emit(self, kernels: list[Kernel]) -> list[Kernel]:
-        """Compile kernels with each padding, one padding a core; those that still compile with all of them."""
-        cores = (self.cores.compile, self.cores.measure)
-        workers = [Worker(self._server, Role.COMPILE, core, self._shared) for core in cores]
-        try:
-            with ThreadPoolExecutor(len(workers), thread_name_prefix="autotune-re-emit") as pool:
-                for future in [
-                    pool.submit(self._pad, worker, kernels, padding)
-                    for worker, padding in zip(workers, PADDINGS_BYTES, strict=True)
-                ]:
-                    future.result()
-        finally:
-            for worker in workers:
-                worker.stop()
-        return [k for k in kernels if all((k.sha256, padding) in self._padded for padding in PADDINGS_BYTES)]
-
-    def _pad(self, worker: Worker, kernels: list[Kernel], padding: int) -> None:
-        for kernel in kernels:
-            if (kernel.sha256, padding) in self._padded:
-                continue
-            request = BuildRequest(candidate=self._sources[kernel.sha256], padding_bytes=padding)
-            answer = self._compiled(worker.ask(request, COMPILE_STAGE, self._compile_seconds), worker)
-            if not isinstance(answer, CompileError | CompileTimeout | Crash):
-                self._padded[kernel.sha256, padding] = answer
 
     # --- requests -------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from multiprocessing.connection import Connection
 from statistics import median
+from time import perf_counter
 from typing import Any, TypeAlias, assert_never
 
 from autotune.jit import ObjectRefusedError, compile_module, host_target, load
@@ -59,7 +60,7 @@ LEAST_TIMED_SAMPLES = 3
 TIMED_NS = 500_000_000  # what timing one kernel alone may take, as long as there are the least samples
 SELF_AVERAGING_NS = 5_000_000
 READINGS_BEYOND_L2 = 3
-READINGS_COLD = 9  # one call each, where a hot reading averages over many
+READINGS_COLD = 9  # at most: one call each, where a hot reading averages over many
 READING_TRIES = 4
 COMPARE_SECONDS = 120.0
 CHECKING_COPIES = 20  # of all tensors, fences and what comparing in float64 takes
@@ -160,6 +161,14 @@ class Sampler:
         """About what one sample takes, without what is done again."""
         return self.readings * max(*self.estimates, SAMPLE_NS)
 
+    def sample_s(self) -> float:
+        """What one sample takes by the wall clock, flushes and copies included; the estimate where that is long."""
+        if max(self.estimates) >= SELF_AVERAGING_NS:
+            return max(self.estimates) * 1e-9
+        start = perf_counter()
+        self(0)
+        return perf_counter() - start
+
     @property
     def scattered(self) -> bool:
         """Whether single readings scatter, so that medians say more than minima."""
@@ -184,6 +193,13 @@ class Sampler:
         if self.evict is not None:
             return self.clock.cold_sample(self.calls[kernel], self.refill, self.evict)
         return self.clock.sample(self.calls[kernel], self.estimates[kernel], self.refill)
+
+
+def readings_of_a_sample(estimate_ns: float, *, cold: bool, beyond_l2: bool) -> int:
+    """How many readings a sample is the median of; of cold calls as many as last about a hot sample, within bounds."""
+    if cold:
+        return max(READINGS_BEYOND_L2, min(READINGS_COLD, round(SAMPLE_NS / estimate_ns)))
+    return READINGS_BEYOND_L2 if beyond_l2 else 1
 
 
 class _Measurer:
@@ -245,10 +261,11 @@ class _Measurer:
         """Race one loaded kernel against itself."""
         samples = 4 * (MAX_ROUNDS + MAX_REDONE_ROUNDS)
         with self.sampling([request.kernel] * 2, request.call_seconds, samples) as sampler:
-            sample_s = sampler.sample_ns * 1e-9
-            return race_twins(lambda: self.race_of(sampler, request.canaries, MARGIN), sample_s)
+            return race_twins(
+                lambda rounds: self.race_of(sampler, request.canaries, MARGIN, rounds), sampler.sample_s()
+            )
 
-    def race_of(self, sampler: Sampler, canaries: CanaryTimes, margin: float) -> RaceResult:
+    def race_of(self, sampler: Sampler, canaries: CanaryTimes, margin: float, rounds: int = MAX_ROUNDS) -> RaceResult:
         watch = self.watch(sampler, canaries)
         order = {Contender.A: 0, Contender.B: 1}
         return race(
@@ -257,6 +274,7 @@ class _Measurer:
             drift=watch.drift,
             margin=margin,
             scattered=sampler.scattered,
+            rounds=rounds,
         )
 
     def rounds(self, request: RoundsRequest) -> Rounds:
@@ -290,7 +308,7 @@ class _Measurer:
                 median(clock.cold_sample(call, refill, evict) for _ in range(LEAST_TIMED_SAMPLES)) for call in calls
             )
         beyond_l2 = max(bench.working_set_bytes(k) for k in wanted) > bench.subject.l2_bytes
-        readings = READINGS_COLD if evict is not None else READINGS_BEYOND_L2 if beyond_l2 else 1
+        readings = readings_of_a_sample(max(estimates), cold=evict is not None, beyond_l2=beyond_l2)
         sampler = Sampler(clock=clock, calls=calls, estimates=estimates, refill=refill, evict=evict, readings=readings)
         expected = READING_TRIES * samples * sampler.sample_ns * 1e-9
         self.send(Stage(text="timing", seconds=call_seconds + SECONDS_OVER_EXPECTED * expected))

@@ -30,6 +30,22 @@ def test_a_bad_shape_says_what_a_shape_is(command: Command, row_sum: Path, verb:
     assert "write --shape M=129,N=512" in ran.err
 
 
+@pytest.mark.parametrize("verb", ["search", "best", "show", "explain"])
+def test_a_cold_tensor_that_the_kernel_lacks_is_named_with_those_it_has(
+    command: Command, row_sum: Path, verb: str
+) -> None:
+    ran = command(verb, row_sum, "--cold", "x,z")
+    assert ran.code == ExitCode.BAD_INPUT
+    assert "kernel 'row_sum' has no tensor 'z'" in ran.err and "--cold x,y" in ran.err
+
+
+@pytest.mark.parametrize("verb", ["search", "best", "show", "explain"])
+def test_an_alignment_that_nothing_is_measured_at_says_which_are(command: Command, row_sum: Path, verb: str) -> None:
+    ran = command(verb, row_sum, "--alignment", "32")
+    assert ran.code == ExitCode.BAD_INPUT
+    assert "alignment of 32 bytes" in ran.err and "64 or 16" in ran.err
+
+
 def test_a_shape_that_lacks_a_dimension_names_it(command: Command, row_sum: Path) -> None:
     ran = command("search", row_sum, "--shape", "M=3")
     assert ran.code == ExitCode.BAD_INPUT

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -56,7 +57,15 @@ def winner(after: Command) -> str:
 
 def test_a_search_ends_with_reference_winner_states_and_seconds(folder: Path) -> None:
     text = (folder / "search.txt").read_text()
-    for part in ("row_sum:M=3,N=5 on simd:", "reference", "winner", "candidates by state", "4 trials", "measuring"):
+    for part in (
+        "row_sum:M=3,N=5 on simd:",
+        "noise floor",
+        "reference",
+        "winner",
+        "candidates by state",
+        "4 trials",
+        "measuring",
+    ):
         assert part in text
 
 
@@ -72,6 +81,20 @@ def test_the_same_search_again_measures_nothing(after: Command) -> None:
     (result,) = json.loads(ran.out)["results"]
     assert result["trials"] == result["restored"] == int(TRIALS)
     assert result["winner"]["id"] == winner(after)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="flushes lines by an instruction of x86-64")
+def test_what_was_measured_cold_is_another_record(after: Command) -> None:
+    hot = winner(after)
+    assert after("best", "row_sum.py", "--cold", "x").code == ExitCode.NOTHING_STORED
+    ran = after("search", "row_sum.py", "--cold", "x", "--alignment", "16", "--max-trials", "2")
+    assert ran.code in (ExitCode.IMPROVED, ExitCode.REFERENCE_KEPT), ran.err
+    assert "timed with x in no cache when a call starts" in ran.out
+    assert "timed with tensors at multiples of 16 bytes only" in ran.out
+    assert after("best", "row_sum.py", "--cold", "x").code == ExitCode.NOTHING_STORED  # at the other alignment
+    (policy,) = json.loads(after("best", "row_sum.py", "--cold", "x", "--alignment", "16", "--json").out)["policies"]
+    assert policy["title"].endswith(", x cold, 16-byte aligned") and policy["answer"]["type"] == "Policy"
+    assert winner(after) == hot
 
 
 def test_best_shows_the_winner_and_its_speed_up(after: Command) -> None:

@@ -105,6 +105,12 @@ def test_options_reach_the_search(command: Command, row_sum: Path, searched: Fak
     assert (asked["database"], asked["target"]) == (tmp_path / "x.db", "sse2")
 
 
+def test_conditions_reach_the_search(command: Command, row_sum: Path, searched: FakeSearch) -> None:
+    command("search", row_sum, "--cold", "x, y", "--alignment", 16)
+    command("search", row_sum)
+    assert [(asked["cold"], asked["alignment_bytes"]) for asked in searched.asked] == [(("x", "y"), 16), ((), 64)]
+
+
 def test_mechanisms_are_forbidden_and_allowed(command: Command, row_sum: Path, searched: FakeSearch) -> None:
     command("search", row_sum, "--forbid", "chains", "--forbid", "copies", "--allow", "panels")
     (asked,) = searched.asked

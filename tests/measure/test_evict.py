@@ -9,6 +9,7 @@ import pytest
 
 from autotune.measure.clock import Call, Clock
 from autotune.measure.evict import ColdUnavailable, Evictor, Stretch, check_evictable
+from autotune.measure.worker import readings_of_a_sample
 
 
 def test_a_stretch_grows_to_whole_lines() -> None:
@@ -48,3 +49,10 @@ def test_a_cold_sample_is_one_call_after_a_refill_and_a_flush() -> None:
     assert steps == ["refill", "evict", "run 1"]
     assert clock.cold_sample(call, None, lambda: steps.append("evict")) == 250.0
     assert steps[3:] == ["evict", "run 1"]
+
+
+def test_short_cold_calls_are_read_more_often_than_long_ones_and_hot_ones_beyond_the_second_level_thrice() -> None:
+    readings = [readings_of_a_sample(ns, cold=True, beyond_l2=False) for ns in (1e3, 60e3, 1e6)]
+    assert readings == [9, 5, 3]
+    assert readings_of_a_sample(1e3, cold=False, beyond_l2=True) == 3
+    assert readings_of_a_sample(1e3, cold=False, beyond_l2=False) == 1

@@ -9,7 +9,7 @@ import pytest
 
 from autotune.ir.serial import from_json, to_json
 from autotune.measure.noise import MAX_RACES, NOISE_SECONDS, NoiseFloor, noise_of, race_twins
-from autotune.measure.race import MARGIN, MAX_ROUNDS, race
+from autotune.measure.race import MARGIN, race
 from autotune.measure.states import Measured, Noisy, RacedOut, RaceResult
 
 
@@ -48,17 +48,22 @@ def clock(step_s: float) -> Iterator[float]:
         now += step_s
 
 
-def test_fast_kernels_are_raced_a_few_times_and_slow_ones_not_at_all() -> None:
-    still = clock(0.0)
-    fast = race_twins(lambda: twins(0.01, 0), 3e-4, now=lambda: next(still))
-    assert fast.races == MAX_RACES and fast.rounds > 0
-    slow = race_twins(lambda: twins(0.01, 0), NOISE_SECONDS / (4 * MAX_ROUNDS) * 1.01, now=lambda: next(still))
-    assert slow == noise_of([])
+def test_slower_kernels_are_raced_for_fewer_rounds_and_very_slow_ones_not_at_all() -> None:
+    for sample_s, rounds in ((3e-4, 15), (NOISE_SECONDS / 4 / 7.5, 7), (NOISE_SECONDS / 4 / 3.1, 3)):
+        still, asked = clock(0.0), []
+
+        def race_for(wanted: int, asked: list[int] = asked) -> RaceResult:
+            asked.append(wanted)
+            return twins(0.01, 0)
+
+        found = race_twins(race_for, sample_s, now=lambda still=still: next(still))
+        assert asked == [rounds] * MAX_RACES and found.races == MAX_RACES
+    assert race_twins(lambda _: twins(0.01, 0), NOISE_SECONDS / 4 / 2.9) == noise_of([])
 
 
-def test_no_race_begins_that_would_end_too_late() -> None:
-    ticking = clock(NOISE_SECONDS * 0.4)
-    assert race_twins(lambda: twins(0.01, 0), 3e-4, now=lambda: next(ticking)).races == 2
+def test_no_further_race_begins_that_would_end_too_late() -> None:
+    ticking = clock(NOISE_SECONDS * 0.5)
+    assert race_twins(lambda _: twins(0.01, 0), 3e-4, now=lambda: next(ticking)).races == 2
 
 
 def test_a_floor_survives_json() -> None:

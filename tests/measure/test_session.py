@@ -14,10 +14,11 @@ from autotune.jit import host_target, load
 from autotune.measure.cases import make_cases
 from autotune.measure.gate import Passed
 from autotune.measure.noise import NoiseFloor
+from autotune.measure.padding import PADDINGS_BYTES
 from autotune.measure.process import CANDIDATES_A_WORKER
 from autotune.measure.race import MARGIN
 from autotune.measure.server import ForkServer
-from autotune.measure.session import PADDINGS_BYTES, Session
+from autotune.measure.session import Session
 from autotune.measure.states import (
     CompileError,
     CompileTimeout,
@@ -219,7 +220,7 @@ def test_a_crash_while_racing_itself_is_named(session: Session) -> None:
 def test_finalists_are_emitted_anew_with_another_place_of_the_entry_in_each_process(session: Session) -> None:
     kernel = session.compile("right").result()
     (placed,) = session.shootout([kernel])
-    again = [session._padded[kernel.sha256, padding] for padding in PADDINGS_BYTES]
+    again = [session._padding.padded(kernel, padding) for padding in PADDINGS_BYTES]
     assert placed.name == kernel.sha256
     assert len({kernel.sha256, *(k.sha256 for k in again)}) == 3
     pages = [k.code_bytes - kernel.code_bytes for k in again]

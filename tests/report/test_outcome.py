@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from autotune.measure.noise import NoiseFloor
 from autotune.measure.states import State
 from autotune.realizations.candidate import Candidate, Clones
 from autotune.report.outcome import headline, print_overview, print_result
@@ -137,3 +138,19 @@ def test_a_search_without_any_time_prints_no_candidate_table() -> None:
     text = printed(replace(RESULT, ending=Ending.NOTHING_CORRECT, winner=None, reference=None))
     assert "90 % below" not in text
     assert "candidates by state" in text
+
+
+def test_the_noise_floor_is_one_line_with_false_calls_only_where_there_were_some() -> None:
+    noise = NoiseFloor(median=0.002, p95=0.011, rounds=45, races=3, false_calls=0, redone_rounds=0)
+    assert "noise floor 0.20 % (1.10 % in 1 of 20 rounds)\n" in printed(replace(RESULT, noise=noise))
+    assert "1 of 3 races of a kernel against itself" in printed(replace(RESULT, noise=replace(noise, false_calls=1)))
+    unknown = replace(noise, median=None, p95=None, rounds=0, races=0)
+    assert "noise floor not measured" in printed(replace(RESULT, noise=unknown))
+    assert "noise floor" not in printed(RESULT)
+
+
+def test_conditions_that_are_not_the_usual_ones_are_named() -> None:
+    text = printed(replace(RESULT, cold=("k", "v"), alignment_bytes=16))
+    assert "timed with k, v in no cache when a call starts" in text
+    assert "timed with tensors at multiples of 16 bytes only" in text
+    assert "timed with" not in printed(RESULT)

@@ -15,6 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from autotune.ir.serial import from_json
+from autotune.measure.environment import Environment
 from autotune.measure.states import (
     CompileError,
     CompileTimeout,
@@ -393,3 +394,34 @@ def test_a_result_is_json(place: Workplace, simulated: Session) -> None:
     data = result.to_json()
     assert data.pop("speedup") == result.speedup
     assert from_json(SearchResult, data) == result
+
+
+def test_the_noise_floor_is_measured_once_a_run_and_kept_with_the_search(
+    place: Workplace, simulated: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = simulated(place.times_ns)
+    raced: list[str] = []
+    measure = session.noise_floor
+    monkeypatch.setattr(
+        session, "noise_floor", lambda kernel: (raced.append(kernel.object_bytes.decode()), measure(kernel))[1]
+    )
+    result = place.search(session, max_trials=6)
+    assert raced == [place.ids[0]]  # the reference is measured first
+    assert result.noise is not None and result.noise.rounds > 0
+    with open_database(place.path) as database:
+        (search,) = database.searches(place.workload.key.id)
+    environment = from_json(Environment, search.environment)
+    assert environment.noise == result.noise and environment.cores >= 1
+    assert place.search(session, max_trials=6).noise == result.noise  # of a search that the store remembers
+    assert len(raced) == 1
+    again = place.search(session, max_trials=8)
+    assert len(raced) == 2 and again.noise is not None
+
+
+def test_a_twin_that_fails_leaves_the_floor_to_the_next_candidate(
+    place: Workplace, simulated: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = simulated(place.times_ns)
+    measure, failures = session.noise_floor, iter([Timeout(seconds=1.0, stage="timing")])
+    monkeypatch.setattr(session, "noise_floor", lambda kernel: next(failures, None) or measure(kernel))
+    assert place.search(session, max_trials=4).noise is not None

@@ -17,6 +17,7 @@ from autotune.cli.show import show
 from autotune.cli.space import space
 from autotune.cli.targets import targets
 from autotune.cli.verify import verify
+from autotune.cli.why_not import why_not
 
 app = typer.Typer(
     help="Finds, checks and remembers the fastest machine code for fused tensor kernels.",
@@ -46,4 +47,5 @@ def _options(
 
 for _verb in (search, best, show, explain, space, graph, verify, targets, doctor):
     app.command()(_verb)
+app.command(name="why-not")(why_not)
 app.command(name="replay-search")(replay_search)

@@ -96,7 +96,7 @@ def families_of(
 
 def _family(program: Program, target: Target, structure: Structure, tables: Tables) -> Family | None:
     """Tables of a structure, None where a rule refuses it whatever its nests choose."""
-    plain = assemble(structure, {n: _plain() for n in structure.nest_numbers})
+    plain = assemble(structure, plain_choices(structure))
     refusals = tables.refusals
     if refusals.add(refuse_tiles(program, plain, target)):
         return None
@@ -133,8 +133,10 @@ def _hardest_first(plan: BufferProgram, numbers: Sequence[int]) -> list[int]:
     return sorted(numbers, key=lambda number: (number not in inside, number))
 
 
-def _plain() -> NestChoice:
-    return NestChoice(axis=None, lanes=1, blocks=(), chains=1, tail=Tail.MASK, variants=())
+def plain_choices(structure: Structure) -> dict[int, NestChoice]:
+    """Scalar loops for every nest of a structure, for questions that the nests' choices do not matter to."""
+    plain = NestChoice(axis=None, lanes=1, blocks=(), chains=1, tail=Tail.MASK, variants=())
+    return dict.fromkeys(structure.nest_numbers, plain)
 
 
 # ---- in a file ------------------------------------------------------------------------------------------------------

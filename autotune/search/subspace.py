@@ -26,7 +26,7 @@ def restricted(families: Sequence[Family], only: Sequence[Condition]) -> list[Fa
     What depends on several nests together, a mechanism that some nest must use, is left to `all_fixed`.
     Raises: UnknownChoice.
     """
-    check_names(only, (candidate for family in families for candidate in _one_of_each_row(family)))
+    check_names(only, (candidate for family in families for candidate in one_of_each_row(family)))
     kept = (_restricted(family, only) for family in families)
     return [family for family in kept if family is not None]
 
@@ -72,11 +72,11 @@ def _is_of(name: str, phases: frozenset[str]) -> bool:
 def _choices_of_rows(family: Family, position: int) -> Iterator[dict[str, Level]]:
     """What each row of one table chooses."""
     phases = _phases(family, family.numbers[position])
-    for candidate in _one_of_each_row(family, position):
+    for candidate in one_of_each_row(family, position):
         yield {name: level for name, level in choices_of(candidate).items() if _is_of(name, phases)}
 
 
-def _one_of_each_row(family: Family, position: int | None = None) -> Iterator[Candidate]:
+def one_of_each_row(family: Family, position: int | None = None) -> Iterator[Candidate]:
     """A candidate with each row of one table (of every table without one), the first rows elsewhere."""
     picks = [0] * len(family.tables)
     for k in range(len(family.tables)) if position is None else (position,):

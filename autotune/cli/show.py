@@ -46,6 +46,7 @@ class Form(Enum):
     BUFFERS = "buffers"
     LLVM = "llvm"
     ASM = "asm"
+    PYTHON = "python"
 
 
 @verb
@@ -65,7 +66,8 @@ def show(
 ) -> ExitCode:
     """Show any stage from program to machine code.
 
-    Program and graph are symbolic without --shape. llvm is what the emitter writes, asm what the compiler makes of it.
+    Program and graph are symbolic without --shape. llvm is what the emitter writes, asm what the compiler makes
+    of it, python a program that rebuilds the candidate.
     """
     if form in (Form.PROGRAM, Form.GRAPH):
         _show_program(file, form, kernel, shape, as_json=as_json)
@@ -113,6 +115,9 @@ def _show_candidate(subject: Subject, candidate: Candidate, form: Form, *, as_js
         view = tiled(program, candidate.tiles)
         print_choices(output(), view.program, view.graph, candidate)
         return
+    if form is Form.PYTHON:
+        _show_source(subject, candidate, as_json=as_json)
+        return
     content = (
         candidate.to_json() if form is Form.CANDIDATE else _stage(program, candidate, subject.target, form, as_json)
     )
@@ -120,6 +125,24 @@ def _show_candidate(subject: Subject, candidate: Candidate, form: Form, *, as_js
         print_document({"id": candidate.id, "title": subject.title, "form": form.value, "content": content})
     else:
         typer.echo(str(content).rstrip("\n"))
+
+
+def _show_source(subject: Subject, candidate: Candidate, *, as_json: bool) -> None:
+    from autotune.report.document import print_document
+    from autotune.report.source import candidate_source
+
+    question = subject.question
+    text = candidate_source(
+        candidate,
+        file=question.path,
+        kernel=question.kernel.name,
+        shape=dict(question.shape),
+        target=f"simd:{subject.target.name}",
+    )
+    if as_json:
+        print_document({"id": candidate.id, "title": subject.title, "form": Form.PYTHON.value, "content": text})
+    else:
+        typer.echo(text.rstrip("\n"))
 
 
 def _stage(program: Program, candidate: Candidate, target: Target, form: Form, as_json: bool) -> object:
@@ -136,6 +159,6 @@ def _stage(program: Program, candidate: Candidate, target: Target, form: Form, a
             return build.emit_text(lowered, target)[0]
         case Form.ASM:
             return jit.assembly(build.emit_text(lowered, target)[0], target)
-        case Form.PROGRAM | Form.GRAPH | Form.CANDIDATE:
+        case Form.PROGRAM | Form.GRAPH | Form.CANDIDATE | Form.PYTHON:
             raise AssertionError(f"{form} is shown without lowering")
     assert_never(form)

@@ -50,6 +50,7 @@ def search(
     strategy: str = DEFAULT_STRATEGY,
     max_candidates: int = K_BEST,
     seed: int = 0,
+    fresh: bool = False,
     database: Path | None = None,
     forbid: Sequence[str] = (),
     allow: Sequence[str] = (),
@@ -60,7 +61,8 @@ def search(
 ) -> SearchResult:
     """Find, verify, measure and store the fastest candidate of one kernel at one shape: call time of one thread.
 
-    Ctrl-C ends it with the best so far; the same call continues, and measures nothing twice. For a target that this
+    Ctrl-C ends it with the best so far; the same call continues, and measures nothing twice, unless it starts `fresh`:
+    then earlier records stay and are not read. For a target that this
     machine cannot run, the best by the model are compiled, and nothing is measured or stored.
 
     `forbid` names mechanisms (`autotune.realizations.mechanisms`) that no candidate but the reference may use, `allow`
@@ -132,7 +134,13 @@ def search(
             raise TooManyCandidates(count=space.legal_count, limit=max_candidates)
         refused = refused_rules(space.refused)
         book = Notebook(
-            store, workload, legal_count=space.legal_count, refused=refused, forbidden=forbidden, only=space.only
+            store,
+            workload,
+            legal_count=space.legal_count,
+            refused=refused,
+            forbidden=forbidden,
+            only=space.only,
+            fresh=fresh,
         )
         if not space.candidates or book.covers(limits, seed):
             known = remembered(space, book, limits, target=machine.name, seed=seed, watch=watch)

@@ -54,6 +54,7 @@ class Request:
     calls: float | None
     strategy: str
     max_candidates: int
+    fresh: bool
     cold: tuple[str, ...]
     alignment_bytes: int
 
@@ -81,6 +82,9 @@ def search(
     max_trials: Annotated[
         int | None, typer.Option("--max-trials", help="Candidates to try for each workload, earlier runs included.")
     ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Start over: earlier records stay in the store and are not read.")
+    ] = False,
     seed: Annotated[int | None, typer.Option("--seed", help="Start of the random numbers.")] = None,
     forbid: Annotated[
         list[str] | None,
@@ -132,6 +136,7 @@ def search(
         calls=calls,
         strategy=strategy,
         max_candidates=max_candidates,
+        fresh=fresh,
         cold=names(cold),
         alignment_bytes=alignment,
     )
@@ -183,6 +188,7 @@ def _search_each(
                     calls=request.calls,
                     strategy=request.strategy,
                     max_candidates=request.max_candidates,
+                    fresh=request.fresh,
                     max_trials=settings.max_trials,
                     seed=settings.seed,
                     database=settings.database,

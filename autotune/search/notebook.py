@@ -48,6 +48,7 @@ class Notebook:
     Only runs that forbade the same are read: a race says something about its own incumbent alone, and a
     shoot-out about its own field. What a run that forbade more than the default finds claims no more than a won race,
     so that it takes the place of a policy of equal claim where it is faster, and of none with a stronger one.
+    A `fresh` run reads nothing; what was stored before stays.
     """
 
     def __init__(
@@ -59,9 +60,11 @@ class Notebook:
         refused: tuple[RefusedRule, ...] = (),
         forbidden: frozenset[str] = OFF_BY_DEFAULT,
         only: tuple[str, ...] = (),
+        fresh: bool = False,
     ) -> None:
         self.database, self.workload = database, workload
         self.forbidden = (*sorted(forbidden), *(f"all but {condition}" for condition in sorted(only)))
+        self.fresh = fresh
         self.restricted = bool(only) or not forbidden <= OFF_BY_DEFAULT
         self.ledger = Ledger(legal_count=legal_count, refused=refused)
         self.track = Track()
@@ -78,10 +81,12 @@ class Notebook:
 
     def _recall(self) -> None:
         trials = []
-        alike = {search.uuid for search in self._searches()}
-        self.noise = next((noise for search in reversed(self._searches()) if (noise := _noise(search))), None)
+        searches = self._searches()
+        alike = {search.uuid for search in searches}
+        self.noise = next((noise for search in reversed(searches) if (noise := _noise(search))), None)
+        of_searches_alone = self.restricted or self.fresh or any(search.fresh for search in searches)
         for outcome in self.database.outcomes(self.workload.key.id):
-            if outcome.search not in alike and (self.restricted or outcome.search is not None):
+            if outcome.search not in alike and (of_searches_alone or outcome.search is not None):
                 continue
             if outcome.candidate in self.candidates:
                 self._keep_final(outcome)
@@ -114,9 +119,12 @@ class Notebook:
         )
 
     def _searches(self) -> tuple[Search, ...]:
-        """The runs of this workload that forbade what this one forbids."""
-        found = self.database.searches(self.workload.key.id)
-        return tuple(search for search in found if search.forbidden == self.forbidden)
+        """The runs of this workload that forbade what this one forbids, from the last fresh one on."""
+        if self.fresh and self.search is None:
+            return ()
+        found = [s for s in self.database.searches(self.workload.key.id) if s.forbidden == self.forbidden]
+        starts = [number for number, search in enumerate(found) if search.fresh]
+        return tuple(found[starts[-1] :] if starts else found)
 
     def neighbours(self, count: int) -> tuple[Candidate, ...]:
         """The policies of the nearest other shapes of this kernel on this target."""
@@ -146,6 +154,7 @@ class Notebook:
             environment=environment,
             started=time.time(),
             forbidden=self.forbidden,
+            fresh=self.fresh,
         )
         self.database.begin_search(self.workload, self.search)
 

@@ -19,7 +19,7 @@ from autotune.store.records import Outcome, Search
 FORMAT = "autotune store"
 VERSION = 1
 _FREE = ("reason", "environment")  # fields that hold JSON data of any form
-_ADDED: dict[str, dict[str, Json]] = {"Search": {"forbidden": []}}  # fields that older exports lack, with their value
+_ADDED: dict[str, dict[str, Json]] = {"Search": {"forbidden": [], "fresh": False}}  # what older exports lack
 
 
 @dataclass(slots=True)

@@ -53,6 +53,8 @@ class Search:
 
     `forbidden` says what no candidate but the reference might use: mechanisms by name, sorted, and `all but C` for a
     condition C that it had to meet.
+    A `fresh` search reads nothing of the ones before it, nor do those that come after.
+
     Units: `budget_s` seconds; `started` and `finished` seconds since 1970 in UTC. `environment` is JSON data about
     the machine's state (load, governor, quota).
     """
@@ -67,6 +69,7 @@ class Search:
     finished: float | None = None
     status: SearchStatus = SearchStatus.RUNNING
     forbidden: tuple[str, ...] = ()
+    fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

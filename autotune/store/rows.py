@@ -78,13 +78,14 @@ def search_columns(search: Search) -> Columns:
         "environment": dump_json(search.environment),
         "status": search.status.value,
         "forbidden": dump(search.forbidden),
+        "fresh": int(search.fresh),
     }
 
 
 def search_from(row: Row) -> Search:
     values = {f.name: row[f.name] for f in dataclasses.fields(Search)}
     values |= {"environment": json.loads(row["environment"]), "status": SearchStatus(row["status"])}
-    values |= {"forbidden": tuple(json.loads(row["forbidden"]))}
+    values |= {"forbidden": tuple(json.loads(row["forbidden"])), "fresh": bool(row["fresh"])}
     return Search(**values)
 
 

@@ -129,4 +129,8 @@ MIGRATIONS: Migrations = (
         version=2,
         statements=("ALTER TABLE searches ADD COLUMN forbidden TEXT NOT NULL DEFAULT '[]'",),  # JSON list of names
     ),
+    Migration(
+        version=3,
+        statements=("ALTER TABLE searches ADD COLUMN fresh INTEGER NOT NULL DEFAULT 0",),  # 1: reads no earlier search
+    ),
 )

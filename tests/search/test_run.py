@@ -70,11 +70,17 @@ class Workplace:
         self.times_ns = dict(zip(self.ids, times.tolist(), strict=True))
 
     def search(
-        self, session: Session, *, seed: int = 0, on_event: Callable[[Event], None] = ignore, **limits: Any
+        self,
+        session: Session,
+        *,
+        seed: int = 0,
+        fresh: bool = False,
+        on_event: Callable[[Event], None] = ignore,
+        **limits: Any,
     ) -> SearchResult:
         refused = tuple(RefusedRule(rule=rule, count=count, sentence=text) for rule, count, text in REFUSED)
         with open_database(self.path) as database:
-            book = Notebook(database, self.workload, legal_count=self.space.legal_count, refused=refused)
+            book = Notebook(database, self.workload, legal_count=self.space.legal_count, refused=refused, fresh=fresh)
             self.book = book
             chosen = Limits(**{"budget_s": None, "patience": None, **limits})
             if book.covers(chosen, seed):
@@ -305,6 +311,18 @@ def test_a_repeated_search_measures_nothing(place: Workplace, simulated: Session
     assert (after.winner, after.reference, after.ending) == (before.winner, before.reference, before.ending)
     assert after.speedup == before.speedup and after.counts == before.counts
     assert after.stopped_by is not None
+
+
+def test_a_fresh_search_starts_over_and_keeps_the_old_records(place: Workplace, simulated: Session) -> None:
+    place.search(simulated(place.times_ns, noise=0.0), max_trials=25)
+    before = place.outcomes()
+    again = simulated(place.times_ns, noise=0.0)
+    result = place.search(again, max_trials=20, fresh=True)
+    assert result.restored == 0 and result.trials == len(again.timed) == 20
+    assert place.outcomes()[: len(before)] == before
+    later = simulated(place.times_ns, noise=0.0)
+    result = place.search(later, max_trials=30)
+    assert result.restored == 20 and len(later.timed) == 10
 
 
 def test_a_wider_search_continues_a_finished_one(place: Workplace, simulated: Session) -> None:

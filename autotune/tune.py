@@ -25,6 +25,8 @@ from autotune.search.ledger import refused_rules
 from autotune.search.loop import Stopwatch
 from autotune.search.notebook import Notebook
 from autotune.search.progress import OnEvent, Phase, PhaseStarted, ignore
+from autotune.search.repro import FOLDER as REPRO_FOLDER
+from autotune.search.repro import Inputs, ReproFolder
 from autotune.search.restriction import forbidden_mechanisms
 from autotune.search.result import SearchResult
 from autotune.search.run import remembered, run
@@ -147,6 +149,10 @@ def search(
             return replace(known, cold=cache.names(program))
 
         notify(PhaseStarted(title=workload.title, phase=Phase.ORACLE))
+        own = kernel.inputs_function is not None
+        inputs = Inputs(
+            sizes=sizes, scalars=scalars, seed=seed, generator=(str(kernel.file), kernel.name) if own else None
+        )
         cases = make_cases(program, seed, sizes=sizes, scalars=scalars, generator=kernel.inputs_function)
         watch.add("preparing", watch.elapsed_s)
         with Session(
@@ -162,6 +168,7 @@ def search(
                 watch=watch,
                 on_event=notify,
                 strategy=chosen,
+                repro=ReproFolder(place.with_name(REPRO_FOLDER), program, machine, inputs),
             )
         return replace(found, cold=cache.names(program))
 

@@ -11,6 +11,7 @@ from autotune.cli.best import best
 from autotune.cli.doctor import doctor
 from autotune.cli.explain import explain
 from autotune.cli.graph import graph
+from autotune.cli.replay import replay
 from autotune.cli.replay_search import replay_search
 from autotune.cli.search import search
 from autotune.cli.show import show
@@ -47,5 +48,6 @@ def _options(
 
 for _verb in (search, best, show, explain, space, graph, verify, targets, doctor):
     app.command()(_verb)
+app.command()(replay)
 app.command(name="why-not")(why_not)
 app.command(name="replay-search")(replay_search)

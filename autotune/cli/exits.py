@@ -19,6 +19,7 @@ class ExitCode(IntEnum):
     WRONG_RESULT = 7  # `verify` found a stored candidate that disagrees with the oracle
     COMPILED = 8  # the target cannot run here: its best candidates compiled, and nothing was measured
     NOTHING_COMPILED = 9  # the target cannot run here, and every candidate that was tried failed in the compiler
+    ENDED_OTHERWISE = 10  # `replay` saw another end than the one that was recorded
     INTERRUPTED = 130  # Ctrl-C; what was found up to then is stored
 
 
@@ -31,6 +32,7 @@ _SERIOUSNESS = (
     ExitCode.NOTHING_COMPILED,
     ExitCode.NOTHING_CORRECT,
     ExitCode.WRONG_RESULT,
+    ExitCode.ENDED_OTHERWISE,
     ExitCode.BAD_INPUT,
     ExitCode.INTERRUPTED,
 )

@@ -65,6 +65,8 @@ def print_result(console: Console, result: SearchResult, *, verbose: bool) -> No
     for made in tables:
         console.print()
         print_table(console, made)
+    if result.failures and result.repro is not None:
+        console.print(f"autotune replay {result.repro}/CANDIDATE shows a crash, wrong result or timeout again")
     console.print()
     console.print(_effort(result), soft_wrap=True)
 

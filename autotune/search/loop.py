@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -46,6 +46,10 @@ NEIGHBOURS = 2
 FINALS_SHARE = 0.15  # of the budget, kept for the shoot-out
 FINALS_SECONDS = 5.0  # and at most this
 FIRST_SECONDS_PER_TRIAL = 0.2
+
+
+Keep: TypeAlias = Callable[[Candidate, Outcome], None]
+"""Told of every end, to write down what a failure can be seen again from."""
 
 
 class Session(Protocol):
@@ -108,10 +112,12 @@ class Loop:
         *,
         seed: int,
         strategy: type[SetSampler],
+        keep: Keep,
     ) -> None:
         self.space, self.matrix, self.session, self.book = space, matrix, session, book
         self.watch, self.on_event = watch, on_event
         self.kernels: dict[str, Kernel] = {}
+        self._keep = keep
         self._noise_known = False
         self.reference = space.candidates[space.reference].id
         self._study = _study(space, matrix, book, strategy, seed)
@@ -189,6 +195,7 @@ class Loop:
             kernel=kernel,
         )
         time_ns = self.book.write(finished)
+        self._keep(item.candidate, end)
         self._study.tell(item.pick.row, time_ns)
         self._trials_here += 1
         self._remaining -= 1

@@ -90,6 +90,7 @@ class SearchResult:
     `trials` counts the candidates that ended, `restored` those of them that earlier runs had ended. `join` says what
     the set is of all legal candidates. `tied` marks a winner that another finalist equals within the tie band. No
     candidate but the reference was allowed a mechanism in `forbidden`, or to depart from a condition in `only`.
+    `repro` is the folder under which crashes, wrong results and timeouts can be replayed from, by candidate.
     `noise` is what a kernel raced against itself showed in the last run that measured; None where none did.
     `cold` names the tensors that no cache held when a call started, `alignment_bytes` what addresses were multiples of.
     `compiled` lists what was compiled for a target that this machine cannot run, in order; such a search has no trials,
@@ -116,6 +117,7 @@ class SearchResult:
     stopped_by: StopRule | None
     seconds: SecondsSpent
     audits: Audits = Audits()
+    repro: str | None = None
     compiled: tuple[Compilation, ...] = ()
     forbidden: tuple[str, ...] = ()
     only: tuple[str, ...] = ()

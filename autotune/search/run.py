@@ -6,11 +6,14 @@ from __future__ import annotations
 import math
 
 from autotune.ir.serial import to_json
+from autotune.measure.states import Outcome
+from autotune.realizations.candidate import Candidate
 from autotune.search.encode import encode
 from autotune.search.finals import every_candidate_ended, run_finals
 from autotune.search.loop import Loop, Session, Stopwatch
 from autotune.search.notebook import Notebook
 from autotune.search.progress import OnEvent, Phase, PhaseStarted, SearchStopped
+from autotune.search.repro import ReproFolder
 from autotune.search.result import SearchResult
 from autotune.search.sampler import SetSampler
 from autotune.search.space import SearchSet, model_first
@@ -31,9 +34,21 @@ def run(
     watch: Stopwatch,
     on_event: OnEvent,
     strategy: type[SetSampler] = LowerBound,
+    repro: ReproFolder | None = None,
 ) -> SearchResult:
     """Search a set that is not empty. Ctrl-C ends it with the best so far; all that ended before is in the store."""
-    loop = Loop(space, encode(space.candidates), session, book, limits, watch, on_event, seed=seed, strategy=strategy)
+    loop = Loop(
+        space,
+        encode(space.candidates),
+        session,
+        book,
+        limits,
+        watch,
+        on_event,
+        seed=seed,
+        strategy=strategy,
+        keep=_nothing if repro is None else repro.keep,
+    )
     book.begin(limits, seed, to_json(session.environment()))
     status = SearchStatus.FAILED
     rule: StopRule | None = None
@@ -59,7 +74,12 @@ def run(
         interrupted=status is SearchStatus.INTERRUPTED,
         stopped_by=rule,
         seconds=watch.spent,
+        repro=None if repro is None else str(repro.folder),
     )
+
+
+def _nothing(candidate: Candidate, end: Outcome) -> None:
+    """Keep no failure."""
 
 
 def remembered(

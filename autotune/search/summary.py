@@ -27,6 +27,7 @@ def summarize(
     interrupted: bool,
     stopped_by: StopRule | None,
     seconds: SecondsSpent,
+    repro: str | None = None,
 ) -> SearchResult:
     """What is known when a run ends: by the last shoot-out where its winner still stands, else by the races."""
     winner = book.track.incumbent
@@ -51,6 +52,7 @@ def summarize(
         failures=book.ledger.failures(),
         refused=book.ledger.refused,
         audits=_audits(book, winner),
+        repro=repro,
         stopped_by=stopped_by,
         seconds=seconds,
         forbidden=tuple(sorted(space.forbidden)),

@@ -88,6 +88,8 @@ def text_of(name: str, n: int) -> str:
             return _loop(0, n, after=repeat.format(n=20 * n))
         case "wrong factor":
             return _loop(0, n, factor="2.5")
+        case "wrong by 1000 ulp":
+            return _loop(0, n, factor="2.0002384185791015625")
         case "last element missing":
             return _loop(0, n - 1)
         case "writes past the end":

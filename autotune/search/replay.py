@@ -60,13 +60,13 @@ class Replay:
     def regret(self, measurements: int) -> float:
         """How much slower than the table's best the best of the first measurements is, as a fraction.
 
-        Both are chosen by the first pass and read from the second, so that neither profits from its luck; the fraction
-        may therefore be a little below zero. Infinite where all of them failed.
+        Both are chosen by the first pass and read from the second, so that neither profits from its luck; where the
+        second pass has them the other way round, there is no regret. Infinite where all of them failed.
         """
         first, second = self.board.first_ns, self.board.second_ns
         rows = self.rows[:measurements]
         chosen, best = rows[np.argmin(first[rows])], np.argmin(first)
-        return float(second[chosen] / second[best] - 1.0) if np.isfinite(first[chosen]) else float("inf")
+        return max(0.0, float(second[chosen] / second[best] - 1.0)) if np.isfinite(first[chosen]) else float("inf")
 
     def measurements_to(self, within: float = WITHIN) -> float:
         """How many measurements it took to a candidate so near the best, infinite where it came to none."""

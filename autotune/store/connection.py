@@ -12,6 +12,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from autotune.store.errors import (
+    FullStore,
+    LockedStore,
     MissingStore,
     NetworkFileSystem,
     NewerSchema,
@@ -22,6 +24,7 @@ from autotune.store.errors import (
 from autotune.store.schema import MIGRATIONS, Migrations
 
 BUSY_TIMEOUT_MS = 10_000
+_PRIMARY = 0xFF  # of an extended result code
 _MOUNTS = Path("/proc/self/mountinfo")
 _KERNEL_CLIENTS = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "ceph", "lustre", "gpfs", "beegfs", "pvfs2")
 _FUSE_CLIENTS = ("fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.s3fs", "fuse.rclone")
@@ -205,6 +208,11 @@ def _translated(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
+        match getattr(error, "sqlite_errorcode", 0) & _PRIMARY:
+            case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+                raise LockedStore(path=path, seconds=BUSY_TIMEOUT_MS / 1000) from error
+            case sqlite3.SQLITE_FULL:
+                raise FullStore(path=path, detail=str(error)) from error
         raise UnusableStore(path=path, detail=str(error)) from error
 
 

@@ -48,8 +48,25 @@ class MissingStore(StoreError):
     remedy = "`autotune search FILE` creates it"
 
 
+class LockedStore(StoreError):
+    """Another process has held the file's write lock for too long."""
+
+    sentence = "another process has been writing to the database {path} for over {seconds:g} s"
+    remedy = "wait for it or end it; nothing that was stored is lost, and the same command continues"
+
+
+class FullStore(StoreError):
+    """There is no room for another record."""
+
+    sentence = "there is no room to write to the database {path}: {detail}"
+    remedy = (
+        "free some space, or name another database with --db PATH; "
+        "nothing that was stored is lost, and the same command continues"
+    )
+
+
 class UnusableStore(StoreError):
-    """SQLite cannot read or write the file: damaged, locked for too long, or no database at all."""
+    """SQLite cannot read or write the file: damaged, or no database at all."""
 
     sentence = "the database {path} cannot be used: {detail}"
     remedy = (

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from autotune.store import connection
 from autotune.store.database import Database, open_database, open_readonly
-from autotune.store.errors import ConflictingRecord, UnreadableRecord
+from autotune.store.errors import ConflictingRecord, FullStore, LockedStore, UnreadableRecord
 from autotune.store.records import Rigor, SearchStatus, new_uuid
 from tests.store.samples import WORKLOAD, candidate, outcome, refusal, search, workload
 
@@ -164,6 +165,38 @@ def test_writers_in_parallel_lose_nothing(path: Path) -> None:
     assert failures == []
     with open_readonly(path) as database:
         assert len(database.outcomes()) == 80
+
+
+def test_a_store_that_stays_locked_is_named_and_loses_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "BUSY_TIMEOUT_MS", 50)
+    with open_database(path) as database:
+        database.record(WORKLOAD, candidate(), outcome(uuid=new_uuid()))
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(LockedStore, match=r"another process .*policies\.sqlite"):
+            database.record(WORKLOAD, candidate(), outcome(uuid=new_uuid()))
+        assert len(database.outcomes()) == 1
+        other.execute("ROLLBACK")
+        other.close()
+        assert database.record(WORKLOAD, candidate(), outcome(uuid=new_uuid()))
+        assert len(database.outcomes()) == 2
+
+
+def test_a_full_disk_is_named_and_loses_nothing(path: Path) -> None:
+    """SQLite answers a page limit as it answers a disk without room."""
+    with open_database(path) as database:
+        raw = database._connection._raw
+        raw.execute(f"PRAGMA max_page_count = {raw.execute('PRAGMA page_count').fetchone()[0] + 2}")
+        written = 0
+        with pytest.raises(FullStore, match=r"no room to write to .*policies\.sqlite"):
+            for _ in range(1000):
+                database.record(WORKLOAD, candidate(), outcome(uuid=new_uuid()))
+                written += 1
+        assert len(database.outcomes()) == written > 0
+    assert connection.integrity(path) == "ok"
+    with open_database(path) as database:  # with room again
+        assert database.record(WORKLOAD, candidate(), outcome(uuid=new_uuid()))
+        assert len(database.outcomes()) == written + 1
 
 
 def test_workloads_are_found_by_fingerprint_and_name(path: Path) -> None:

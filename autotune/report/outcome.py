@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from autotune.measure.buffers import ALIGNMENT_BYTES
+from autotune.measure.states import State
 from autotune.realizations.mechanisms import OFF_BY_DEFAULT
 from autotune.report.screen import print_table, table
 from autotune.report.units import bytes_text, count_text, seconds_text, speedup_text, time_text
@@ -16,6 +17,7 @@ from autotune.report.wording import noise_text, stop_text
 from autotune.search.result import Ending, SearchResult, Timed
 
 _RULES_SHOWN = 5
+REPLAYED = (State.CRASH, State.WRONG, State.TIMEOUT)
 _WHY_NOT_RUN = (
     "this machine cannot run code for simd:{target}, so nothing was run, checked or timed, and nothing is stored"
 )
@@ -65,7 +67,7 @@ def print_result(console: Console, result: SearchResult, *, verbose: bool) -> No
     for made in tables:
         console.print()
         print_table(console, made)
-    if result.failures and result.repro is not None:
+    if result.repro is not None and any(failure.state in REPLAYED for failure in result.failures):
         console.print(f"autotune replay {result.repro}/CANDIDATE shows a crash, wrong result or timeout again")
     console.print()
     console.print(_effort(result), soft_wrap=True)

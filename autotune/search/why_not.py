@@ -15,7 +15,7 @@ from autotune.realizations.candidate import Candidate
 from autotune.realizations.mechanisms import OFF_BY_DEFAULT
 from autotune.realizations.structure import Structure, assemble
 from autotune.realizations.target import Target
-from autotune.search.conditions import USES, Condition, all_hold, check_names, levels_of
+from autotune.search.conditions import MAPPING, USES, Condition, all_hold, check_names, levels_of
 from autotune.search.encode import Level, choices_of
 from autotune.search.families import families_of, plain_choices
 from autotune.search.join import search_set
@@ -84,12 +84,13 @@ def why_not(
     kept = search_set(program, target, prices, cache=cache, only=conditions)
     everywhere = [row for row in range(len(kept.candidates)) if row != kept.reference]
     somewhere = [row for row, c in enumerate(whole.candidates) if all_hold(conditions, program, c, target)]
+    together = any(condition.name in (USES, MAPPING) for condition in conditions)  # what nests decide together
     predicted = [*kept.prior_ns[everywhere].tolist(), *whole.prior_ns[somewhere].tolist()]
     known = {candidate.id: ns for candidate, ns in zip(whole.candidates, whole.prior_ns, strict=True)} if book else {}
     winner = None if book is None else book.track.incumbent
     return WhyNot(
         conditions=tuple(condition.text for condition in conditions),
-        legal=max(kept.legal_count - 1, len(somewhere)),
+        legal=len(somewhere) if together else max(kept.legal_count - 1, len(somewhere)),
         predicted_ns=min(predicted, default=None),
         winner_predicted_ns=None if winner is None else known.get(winner),
         in_set=len(somewhere),

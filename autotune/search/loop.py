@@ -121,6 +121,7 @@ class Loop:
         self._noise_known = False
         self.reference = space.candidates[space.reference].id
         self._study = _study(space, matrix, book, strategy, seed)
+        self.calls = limits.calls
         self._rules = stop_rules(len(space.candidates), _searching(limits))
         self._pipeline: deque[_Compiling] = deque()
         self._trials_here = 0

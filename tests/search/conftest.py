@@ -170,6 +170,7 @@ class SimulatedSession:
         self.compiled: list[str] = []
         self.timed: list[str] = []
         self.shootouts: list[list[str]] = []
+        self.compile_seconds: Callable[[str], float] = lambda id: 0.1
         self._noise, self._random = noise, np.random.default_rng(0)
 
     def compile(self, candidate: object) -> Future[Any]:
@@ -181,7 +182,9 @@ class SimulatedSession:
         failed = isinstance(fault, CompileError | CompileTimeout) or (
             isinstance(fault, Crash) and fault.stage == "compile"
         )
-        kernel = SimulatedKernel(object_bytes=id.encode(), sha256=f"{id:0<64}")
+        kernel = SimulatedKernel(
+            object_bytes=id.encode(), sha256=f"{id:0<64}", compile_seconds=self.compile_seconds(id)
+        )
         future.set_result(fault if failed else kernel)
         return future
 

@@ -231,6 +231,20 @@ def test_twins_of_the_winner_are_reported_as_a_tie(small: Workplace, simulated: 
     assert small.search(simulated(twins)).tied
 
 
+@pytest.mark.parametrize(("calls", "short"), [(1e2, True), (1e9, False)])
+def test_few_calls_are_won_by_what_compiles_sooner(
+    place: Workplace, simulated: Session, calls: float, short: bool
+) -> None:
+    """The slow reference compiles ten times sooner than all others."""
+    session = simulated(place.times_ns, noise=0.0)
+    soon = {place.ids[0]: 0.01}
+    session.compile_seconds = lambda id: soon.get(id, 0.1)
+    result = place.search(session, max_trials=30, calls=calls)
+    assert result.winner is not None
+    assert (result.winner.id == place.ids[0]) == short
+    assert place.policy().rigor is Rigor.RACED
+
+
 def test_audits_are_compared_with_the_winner(place: Workplace, simulated: Session) -> None:
     place.space = replace(place.space, origin=np.full(len(place.ids), FROM_SAMPLE))
     result = place.search(simulated(place.times_ns, noise=0.0), max_trials=80)

@@ -102,10 +102,9 @@ class Subject:
     def candidate(self, name: str | None) -> Candidate:
         """The candidate a user names: the stored winner for None, `reference`, or the first digits of an id.
 
-        Ids are those of recorded candidates; on a target that cannot run here, those of the search set too.
+        Ids are those of recorded candidates, and where none fits, those of the search set.
         Raises: NothingStored, NothingMeasured, NoSuchCandidate.
         """
-        from autotune.jit import can_run
         from autotune.realizations.candidate import Candidate
         from autotune.store.database import open_readonly
 
@@ -114,13 +113,13 @@ class Subject:
         if name == REFERENCE:
             return self.reference()
         ids = sorted({outcome.candidate for outcome in self.outcomes() if outcome.candidate.startswith(name)})
-        if not ids and not can_run(self.target):
+        if not ids:
             unmeasured = {c.id: c for c in self.search_set().candidates if c.id.startswith(name)}
             if len(unmeasured) == 1:
                 return unmeasured.popitem()[1]
             ids = sorted(unmeasured)
         if len(ids) != 1:
-            listed = f"it fits {', '.join(ids)}" if ids else "no candidate recorded for this shape and target starts so"
+            listed = f"it fits {', '.join(ids)}" if ids else "no candidate of this shape and target starts so"
             raise NoSuchCandidate(text=name, problem=listed)
         with open_readonly(self.database) as store:
             found = store.candidate(ids[0])
@@ -128,12 +127,13 @@ class Subject:
         return found
 
     def search_set(self) -> SearchSet:
-        """What a search would choose from; enumerated anew."""
+        """What a search would choose from."""
         from autotune.calibration.prior import prior
         from autotune.search.join import search_set
+        from autotune.tune import ENUMERATED_FILE
 
-        program = self.question.program
-        return search_set(program, self.target, prior(self.target))
+        program, cache = self.question.program, self.database.with_name(ENUMERATED_FILE)
+        return search_set(program, self.target, prior(self.target), cache=cache)
 
     def reference(self) -> Candidate:
         """The reference candidate of the bound program."""

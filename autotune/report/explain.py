@@ -100,7 +100,10 @@ def path_lines(explanation: Explanation) -> Iterator[str]:
     if explanation.predicted_ns is not None:
         yield f"predicted: {time_text(explanation.predicted_ns)} a call, events of the whole program counted"
     if not explanation.outcomes:
-        yield "tried:     never; nothing is recorded for this shape and target"
+        if explanation.tried and isinstance(explanation.verdict, Legal):
+            yield f"tried:     never: {State.PRUNED.value}, its predicted time earned it no trial"
+        else:
+            yield "tried:     never; nothing is recorded for this shape and target"
     for number, outcome in enumerate(explanation.outcomes):
         if number == 0:
             yield from _trial_lines(outcome)

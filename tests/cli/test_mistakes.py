@@ -145,5 +145,5 @@ def test_an_unknown_option_is_bad_input(command: Command, row_sum: Path) -> None
 def test_an_unknown_candidate_says_where_ids_are_listed(command: Command, row_sum: Path, name: str) -> None:
     ran = command("show", row_sum, name)
     assert ran.code == ExitCode.BAD_INPUT
-    assert f"candidate {name!r}: no candidate recorded for this shape and target starts so" in ran.err
+    assert f"candidate {name!r}: no candidate of this shape and target starts so" in ran.err
     assert "`autotune explain FILE` lists" in ran.err

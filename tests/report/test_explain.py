@@ -12,7 +12,7 @@ from rich.console import Console
 from autotune.calibration.price import Term
 from autotune.ir.phases import phase_graph
 from autotune.language.load import load_kernels
-from autotune.measure.states import (
+from autotune.measure.states import CompileError, (
     Checks,
     Crash,
     Measured,
@@ -21,7 +21,7 @@ from autotune.measure.states import (
     Wrong,
     outcome_to_json,
 )
-from autotune.measure.states import Outcome as End
+from autotune.measure.states import CompileError, Outcome as End
 from autotune.realizations.candidate import Split
 from autotune.realizations.legality import judge
 from autotune.realizations.reference import reference_candidate
@@ -93,6 +93,11 @@ def test_an_untried_candidate_has_a_verdict_and_a_prediction(untried: Explanatio
         "predicted: 40.0 ns a call, events of the whole program counted",
         "tried:     never; nothing is recorded for this shape and target",
     ]
+
+
+def test_a_candidate_that_a_search_left_out_was_pruned_by_the_model(untried: Explanation) -> None:
+    others = replace(untried, tried=(outcome(CompileError(text="no")),))
+    assert path(others)[-1] == "tried:     never: pruned by model, its predicted time earned it no trial"
 
 
 def test_a_measured_candidate_shows_trial_and_final(untried: Explanation) -> None:

@@ -12,8 +12,9 @@ from rich.console import Console
 from autotune.calibration.price import Term
 from autotune.ir.phases import phase_graph
 from autotune.language.load import load_kernels
-from autotune.measure.states import CompileError, (
+from autotune.measure.states import (
     Checks,
+    CompileError,
     Crash,
     Measured,
     RacedOut,
@@ -21,7 +22,7 @@ from autotune.measure.states import CompileError, (
     Wrong,
     outcome_to_json,
 )
-from autotune.measure.states import CompileError, Outcome as End
+from autotune.measure.states import Outcome as End
 from autotune.realizations.candidate import Split
 from autotune.realizations.legality import judge
 from autotune.realizations.reference import reference_candidate

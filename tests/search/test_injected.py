@@ -27,19 +27,20 @@ from autotune.search.space import JoinStatus, SearchSet
 from autotune.search.stop import Limits
 from autotune.store.database import open_database
 from autotune.store.keys import Workload
+from autotune.store.records import Outcome
 from tests.measure.conftest import doubling
 from tests.search.injected_names import NAMES
 
 HERE = Path(__file__).parent
 ENDS = {
-    "null write": (State.CRASH, "SIGSEGV"),
-    "hang": (State.TIMEOUT, "still running after"),
-    "compiler aborts": (State.CRASH, "SIGABRT"),
-    "writes past the end": (State.WRONG, "guard"),
-    "eats memory": (State.CRASH, "SIGSEGV"),
-    "wrong by 1000 ulp": (State.WRONG, "y["),
-    "compiler hangs": (State.COMPILE_TIMEOUT, "not compiled after"),
-    "compiler raises": (State.COMPILE_ERROR, "cannot lower this"),
+    "null write": {State.CRASH},
+    "hang": {State.TIMEOUT},
+    "compiler aborts": {State.CRASH},
+    "writes past the end": {State.WRONG},
+    "eats memory": {State.CRASH, State.TIMEOUT, State.OVER_BUDGET},  # the limit it meets first depends on the machine
+    "wrong by 1000 ulp": {State.WRONG},
+    "compiler hangs": {State.COMPILE_TIMEOUT},
+    "compiler raises": {State.COMPILE_ERROR},
 }
 
 
@@ -59,6 +60,8 @@ def _candidate(number: int) -> Candidate:
 @dataclass(frozen=True)
 class Searched:
     result: SearchResult
+    ends: dict[str, Outcome]
+    """By name of the injected kernel."""
     repro: Path
 
 
@@ -112,7 +115,8 @@ def searched(server: ForkServer, tmp_path: Path, workload: Workload) -> Searched
             on_event=ignore,
             repro=repro,
         )
-    return Searched(result=found, repro=tmp_path / "repro")
+        ends = {NAMES[book.candidates[id].tiles[0].block]: outcome for id, outcome in book.outcomes.items()}
+    return Searched(result=found, ends=ends, repro=tmp_path / "repro")
 
 
 def test_every_bad_candidate_is_named_with_its_cause_and_the_right_one_wins(searched: Searched) -> None:
@@ -121,18 +125,18 @@ def test_every_bad_candidate_is_named_with_its_cause_and_the_right_one_wins(sear
     assert result.winner is not None and result.winner.id == _candidate(NAMES.index("right")).id
     assert sum(failure.count for failure in result.failures) == len(ENDS)
     assert result.trials == len(NAMES)
-    counts = {entry.state: entry.count for entry in result.counts}
-    for state in (State.CRASH, State.WRONG, State.TIMEOUT, State.COMPILE_TIMEOUT, State.COMPILE_ERROR):
-        assert counts[state] == sum(expected is state for expected, _ in ENDS.values())
+    for name, states in ENDS.items():
+        assert searched.ends[name].state in states, name
     said = " ".join(f"{failure.cause} {failure.sentence}" for failure in result.failures)
     assert "SIGSEGV" in said and "SIGABRT" in said and "cannot lower this" in said and "not compiled after" in said
 
 
 def test_crashes_wrong_results_and_timeouts_are_kept_to_be_seen_again(searched: Searched) -> None:
     kept = {path.name: read_repro(path) for path in searched.repro.iterdir()}
-    expected = {name for name, (state, _) in ENDS.items() if state in (State.CRASH, State.WRONG, State.TIMEOUT)}
-    assert set(kept) == {_candidate(NAMES.index(name)).id for name in expected}
+    replayed = (State.CRASH, State.WRONG, State.TIMEOUT)
+    expected = {name for name, outcome in searched.ends.items() if outcome.state in replayed}
+    assert set(kept) == {_candidate(NAMES.index(name)).id for name in expected} and len(expected) >= 5
     for name in expected:
         found = kept[_candidate(NAMES.index(name)).id]
-        assert found.end.state is ENDS[name][0]
+        assert found.end.state is searched.ends[name].state
         assert found.candidate == _candidate(NAMES.index(name)) and found.inputs.seed == 1

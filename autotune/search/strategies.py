@@ -16,7 +16,7 @@ from autotune.search.errors import UnknownStrategy
 from autotune.search.sampler import SetSampler
 
 # κ of the lower confidence bound. On the golden tables (6 to 10 seeds, mean regret at 16, 32 and 64 measurements): 0.7,
-# 0.4 and 0.1 % with 2, 0.4, 0.06 and 0.07 % with 3, about the same with 4; the simulations of statistics.md preferred 2.
+# 0.4 and 0.1 % with 2, 0.4, 0.06 and 0.07 % with 3, about the same with 4; simulations (statistics.md) preferred 2.
 CONFIDENCE = 3.0
 STARTUP_TRIALS = 10  # of the strategies that learn from times alone
 MODEL_ERROR = 0.15  # deviation of the model's log times, as a weighted estimator takes it

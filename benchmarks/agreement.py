@@ -76,35 +76,34 @@ def measure(
     """
     for case in cases:
         runs = []
-        for seed in range(searches):
-            announce(f"{case.name}: search {seed + 1} of {searches}")
-            runs.append(_searched(case, seed, trials))
+        with TemporaryDirectory() as folder:
+            for seed in range(searches):
+                announce(f"{case.name}: search {seed + 1} of {searches}")
+                runs.append(_searched(case, seed, trials, Path(folder) / f"{seed}.sqlite"))
         announce(f"{case.name}: timing")
         yield _compared(case, runs, rounds)
 
 
-def _searched(case: Case, seed: int, trials: int) -> Run:
+def _searched(case: Case, seed: int, trials: int, path: Path) -> Run:
     kernel = kernel_of(case)
     needed = {name: value for name, value in case.scalars if kernel.scalar_defaults[name] is None}
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "policies.sqlite"
-        result = tune.search(
-            kernel, {**case.extents, **needed}, seed=seed, max_trials=trials, budget_s=math.inf, database=path
-        )
-        if result.ending is Ending.INTERRUPTED:
-            raise KeyboardInterrupt
-        if result.winner is None:
-            raise RuntimeError(f"the search of {case.name} with seed {seed} found no right candidate")
-        with open_readonly(path) as store:
-            times = {
-                outcome.candidate: outcome.expected_ns
-                for outcome in store.outcomes(result.workload)
-                if outcome.state is State.MEASURED and outcome.expected_ns is not None
-            }
-            first = () if result.model_first is None else (result.model_first.id,)
-            ids = dict.fromkeys((*first, *sorted(times, key=lambda id: times[id])[: RIVALS + 1]))
-            found = (store.candidate(id) for id in ids if id != result.winner.id)
-            rivals = tuple(candidate for candidate in found if candidate is not None)
+    result = tune.search(
+        kernel, {**case.extents, **needed}, seed=seed, max_trials=trials, budget_s=math.inf, database=path
+    )
+    if result.ending is Ending.INTERRUPTED:
+        raise KeyboardInterrupt
+    if result.winner is None:
+        raise RuntimeError(f"the search of {case.name} with seed {seed} found no right candidate")
+    with open_readonly(path) as store:
+        times = {
+            outcome.candidate: outcome.expected_ns
+            for outcome in store.outcomes(result.workload)
+            if outcome.state is State.MEASURED and outcome.expected_ns is not None
+        }
+        first = () if result.model_first is None else (result.model_first.id,)
+        ids = dict.fromkeys((*first, *sorted(times, key=lambda id: times[id])[: RIVALS + 1]))
+        found = (store.candidate(id) for id in ids if id != result.winner.id)
+        rivals = tuple(candidate for candidate in found if candidate is not None)
     return Run(winner=result.winner.candidate, rivals=rivals)
 
 

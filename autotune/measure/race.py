@@ -24,7 +24,7 @@ MARGIN = 0.005
 CUT_P = 0.05
 PROMOTION_P = 0.01 / (MAX_ROUNDS - FIRST_PROMOTION_ROUND + 1)
 MAX_DISAGREEMENT = 0.10
-MAX_REDONE_ROUNDS = 15
+MAX_REDONE_ROUNDS = 60
 TIE_BAND = 0.01
 SLOW_CALL_NS = 1_000_000_000  # a kernel this slow is judged by one call
 LONG_CALL_NS = 100_000_000
@@ -80,7 +80,8 @@ def race(
             return Noisy(redone_rounds=tally.redone, samples_ns=tuple(tally.b_ns))
         before = interruptions()
         a, b = _round(sample, even=len(tally.values) % 2 == 0)
-        if interruptions() > before or max(a) > min(a) * (1 + MAX_DISAGREEMENT) or _repeat_for(tally, drift()):
+        disagree = _disagree(a) or (_disagree(b) and not scattered)
+        if interruptions() > before or disagree or _repeat_for(tally, drift()):
             tally.redone += 1
             continue
         tally.a_ns.extend(a)
@@ -92,6 +93,16 @@ def race(
         if is_faster(tally.values, margin):
             return _measured(tally, promoted=True)
     return _measured(tally, promoted=False)
+
+
+def _disagree(samples: list[float]) -> bool:
+    """Whether two samples of one kernel are further apart than a quiet machine has them.
+
+    Asked of both sides: a slow phase that begins within a round reaches both samples of the side in the middle and one
+    of the other, which would then look faster than it is. Asked of the incumbent alone, it promoted 7 of 200 twins and
+    put out 1.
+    """
+    return max(samples) > min(samples) * (1 + MAX_DISAGREEMENT)
 
 
 def _repeat_for(tally: _Tally, drift: float) -> bool:

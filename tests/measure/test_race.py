@@ -83,13 +83,31 @@ def test_an_incumbent_that_disagrees_with_itself_for_good_is_noisy() -> None:
     assert noisy == Noisy(redone_rounds=MAX_REDONE_ROUNDS + 1, samples_ns=())
 
 
+def test_slow_phases_of_the_machine_favour_neither_side() -> None:
+    """Twins on a machine that is slower in phases of a few samples are promoted and put out alike: rarely."""
+    promoted = out = 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        state = {"slow": False}
+
+        def sample(who: Contender, rng: np.random.Generator = rng, state: dict[str, bool] = state) -> float:
+            if rng.random() < 0.3:
+                state["slow"] = not state["slow"]
+            return float((1400.0 if state["slow"] else 1000.0) * (1 + 0.003 * abs(rng.standard_normal())))
+
+        found = race(sample)
+        promoted += isinstance(found, Measured) and found.promoted
+        out += isinstance(found, RacedOut)
+    assert promoted <= 3 and out <= 6
+
+
 def test_identical_times_decide_nothing() -> None:
     found = race(lambda who: 500.0)
     assert isinstance(found, Measured) and not found.promoted
 
 
 def test_beyond_l2_the_median_counts_instead_of_the_minimum() -> None:
-    times = {Contender.A: [1000.0, 1080.0], Contender.B: [1000.0, 1800.0]}
+    times = {Contender.A: [1000.0, 1000.0], Contender.B: [1000.0, 1090.0]}
     seen = {Contender.A: 0, Contender.B: 0}
 
     def sample(who: Contender) -> float:
@@ -98,7 +116,7 @@ def test_beyond_l2_the_median_counts_instead_of_the_minimum() -> None:
 
     by_minimum, by_median = race(sample), race(sample, scattered=True)
     assert isinstance(by_minimum, Measured)
-    assert isinstance(by_median, RacedOut) and by_median.ratio == pytest.approx(1400 / 1040)
+    assert isinstance(by_median, RacedOut) and by_median.ratio == pytest.approx(1.045)
 
 
 def test_very_slow_kernels_are_settled_by_one_call() -> None:

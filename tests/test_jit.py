@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import llvmlite.binding as llvm  # noqa: TID251 - stands for another user of LLVM in this process
@@ -15,7 +14,6 @@ import pytest
 from autotune import jit
 from autotune.ir.types import DType
 from autotune.realizations.builder import Builder, Vector
-from autotune.realizations.llvm import LlvmBuilder
 from autotune.realizations.targets import TARGET_NAMES, UnknownTargetError, named_target
 from tests.realizations import execute
 from tests.realizations.kernels import KERNELS
@@ -135,22 +133,6 @@ def test_two_threads_call_one_handle() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
-
-
-def test_compile_time_per_instruction() -> None:
-    target = jit.host_target()
-    builder = LlvmBuilder("entry", target)
-    for _ in range(6):
-        for kernel in KERNELS.values():
-            kernel(builder)
-    text = builder.finish()
-
-    def cpu_seconds() -> float:
-        begin = time.process_time()
-        jit.compile_module(text, target)
-        return time.process_time() - begin
-
-    assert min(cpu_seconds() for _ in range(5)) / builder.instructions < 100e-6
 
 
 def test_host_target_knows_the_caches() -> None:

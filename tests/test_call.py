@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import threading
 import time
 import warnings
@@ -442,18 +441,6 @@ def test_calls_release_the_interpreter_lock(world: World) -> None:
     x[0, 0] = 9.0
     thread.join()
     assert y[0, 0] == 9.0
-
-
-def test_known_shapes_are_called_quickly(dispatcher: Dispatcher) -> None:
-    x, y = arrays()
-    dispatcher((x, y, 2.0), {})
-    seconds = []
-    for _ in range(15):
-        begin = time.perf_counter()
-        for _ in range(200):
-            dispatcher((x, y, 2.0), {})
-        seconds.append((time.perf_counter() - begin) / 200)
-    assert statistics.median(seconds) < 50e-6  # a regression by an order of magnitude, not a benchmark
 
 
 def test_threads_prepare_a_kernel_once(world: World) -> None:

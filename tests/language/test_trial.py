@@ -1,7 +1,6 @@
 """The trial of a kernel before it is searched: at which shape, on which data, and what it refuses."""
 # ruff: noqa: F821
 
-import time
 from collections.abc import Mapping
 
 import numpy as np
@@ -64,10 +63,8 @@ def test_a_kernel_that_passes_every_structural_rule_is_refused_by_its_results() 
         refuse_block_dependent(square_block, {"N": 4096}, seed=0)
 
 
-def test_a_trial_of_a_large_shape_is_small_and_quick(tried: list[dict[str, tuple[int, ...]]]) -> None:
-    start = time.perf_counter()
+def test_a_trial_of_a_large_shape_is_small(tried: list[dict[str, tuple[int, ...]]]) -> None:
     refuse_block_dependent(tiled_sum, {"M": 100_000, "N": 5, "scale": 2.0}, seed=0)
-    assert time.perf_counter() - start < 0.5
     assert tried == [{"x": (13, 5), "y": (13,)}]
 
 

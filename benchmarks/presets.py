@@ -125,6 +125,8 @@ def compare_by(preset: Preset, arms: Sequence[Call]) -> Comparison:
         ours_us=found.first_ns / 1e3,
         peer_us=found.second_ns / 1e3,
         ratio=found.ratio,
+        least=found.least,
+        most=found.most,
         rounds=found.pairs,
         redone=0,
     )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.protocol import TimingProtocol
 from benchmarks.row import OWN_REFERENCE, Row
 from benchmarks.targets import Outcome, Verdict, fastest, geometric_mean
 
@@ -29,8 +30,12 @@ def show(console: Console, rows: Sequence[Row], outcomes: Sequence[Outcome], *, 
     for pages in sorted({row.pages for row in rows}):
         count = len({row.case for row in rows if row.pages == pages})
         console.print(f"buffers on {pages} pages, aligned to 64 bytes: {count} cases")
+    presets = sorted({row.protocol for row in rows} - {"", TimingProtocol.ROUNDS.value})
     redone, rounds = sum(row.redone for row in rows), sum(row.rounds for row in rows)
-    console.print(f"{rounds} rounds of four samples, {redone} more were disturbed and taken again")
+    if presets:
+        console.print(f"{rounds} pairs of visits by the protocol {', '.join(presets)}")
+    else:
+        console.print(f"{rounds} rounds of four samples, {redone} more were disturbed and taken again")
     if outcomes:
         console.print(_target_table(outcomes))
 

@@ -21,8 +21,9 @@ class Row:
     Units: `*_us` microseconds a call; `ratio` ours over peer, the median of paired ratios; `error` and `peer_error`
     the largest error of ours and of the peer over its bound; `overhead_us` a call that does nothing, made the way
     the peer is called; `roof` the part of the measured roof that ours reaches, from 0 to 1; `tried` the right
-    formulations of the peer with the microseconds of a first look. A row that is not `counted` is shown but is no
-    contender: it leaves out work that ours does, or is a reference of our own.
+    formulations of the peer with the microseconds of a first look; `protocol` how the two were compared, in `rounds`
+    rounds or pairs of visits, with `ratio_least` and `ratio_most` the extremes of their ratios. A row that is not
+    `counted` is shown but is no contender: it leaves out work that ours does, or is a reference of our own.
     """
 
     suite: str
@@ -43,6 +44,9 @@ class Row:
     roof: float | None = None
     tried: str = ""
     counted: bool = True
+    protocol: str = ""
+    ratio_least: float | None = None
+    ratio_most: float | None = None
 
 
 def to_json(rows: Iterable[Row]) -> str:

@@ -46,12 +46,15 @@ Call: TypeAlias = NativeCall | PythonCall
 class Comparison:
     """Ours and a peer in one interleaved run.
 
-    Units: microseconds a call; `ratio` is the median over rounds of ours over peer.
+    Units: microseconds a call; `ratio` is the median over rounds of ours over peer, `least` and `most` the extremes of
+    the rounds' ratios, which are no confidence interval.
     """
 
     ours_us: float
     peer_us: float
     ratio: float
+    least: float
+    most: float
     rounds: int
     redone: int
 
@@ -227,6 +230,8 @@ def compare(ours: Call, peer: Call, *, rounds: int, rng: random.Random) -> Compa
         ours_us=statistics.median(a for a, _ in used) / 1e3,
         peer_us=statistics.median(b for _, b in used) / 1e3,
         ratio=statistics.median(a / b for a, b in used),
+        least=min(a / b for a, b in used),
+        most=max(a / b for a, b in used),
         rounds=len(used),
         redone=len(rest),
     )
